@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import fsm
@@ -16,6 +15,9 @@ IRREGULAR = re.compile(
     "taught|thrown|told|torn|woken|won|worn|written)"
 )
 """Participles that do not end in -ed."""
+
+DEFINED = re.compile(f"def _*(?:{IRREGULAR.pattern}|[a-z]{{3,}}ed)_*\\(")
+"""A definition of a function with such a name."""
 
 VERBS = {"embed", "feed", "need", "proceed", "seed", "succeed"}
 """They end in -ed as they are."""
@@ -35,15 +37,15 @@ PUBLIC = {
 """By file and name, and why."""
 
 
-@cache
-def parse(file: Path) -> ast.Module:
-    """The syntax tree of a module."""
-    return ast.parse(file.read_text(encoding="utf-8"))
+def walk(file: Path, words: re.Pattern[str]) -> Iterator[ast.AST]:
+    """The nodes of a module that contains one of the words; of the others there is nothing to find."""
+    text = file.read_text(encoding="utf-8")
+    return ast.walk(ast.parse(text)) if words.search(text) else iter(())
 
 
 def find_private_words(file: Path) -> Iterator[tuple[str, str, int]]:
     """Names of classes, arguments, variables and attributes that are such a word: file, name and line."""
-    for node in ast.walk(parse(file)):
+    for node in walk(file, re.compile("|".join(PRIVATE))):
         match node:
             case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.arg(arg=name):
                 pass
@@ -57,7 +59,7 @@ def find_private_words(file: Path) -> Iterator[tuple[str, str, int]]:
 
 def find_participles(file: Path) -> Iterator[tuple[str, str, int]]:
     """Functions and methods that are called by a participle: file, name and line. Properties are no functions."""
-    for node in ast.walk(parse(file)):
+    for node in walk(file, DEFINED):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             decorators = {ast.unparse(one).rpartition(".")[2] for one in node.decorator_list}
             name = node.name.strip("_")

@@ -14,7 +14,9 @@ from fsm.audit.live.changes import Status, compare, from_json
 from fsm.audit.reading import unparsed
 
 
-@pytest.mark.parametrize("archive", ["java", "librdkafka", "old", pytest.param("client", marks=pytest.mark.deep)])
+@pytest.mark.parametrize(
+    "archive", ["librdkafka", "old", *(pytest.param(name, marks=pytest.mark.deep) for name in ("java", "client"))]
+)
 def test_after_the_last_line_the_findings_are_those_of_the_batch_audit(archive: str, tmp_path: Path) -> None:
     """However the lines were cut into batches: in the middle of an entry, of a line, of a character."""
     judge(scenarios(archive, tmp_path)[::EVERY])

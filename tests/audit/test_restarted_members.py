@@ -59,7 +59,9 @@ def stored(lines: Lines) -> Iterator[int]:
     return (i for i, line in enumerate(lines) if line["kind"] == "member_state" and line["machine"] == "classic-group")
 
 
-@pytest.mark.parametrize("what", NAMED)
+@pytest.mark.parametrize(
+    "what", [pytest.param(what, marks=[pytest.mark.deep] if what == "owes a join" else []) for what in NAMED]
+)
 def test_what_happened_is_named_and_nothing_else_is_found(traces: Mapping[str, Lines], what: str) -> None:
     cause, number, partitions = NAMED[what]
     (found,) = findings(traces[what])

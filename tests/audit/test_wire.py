@@ -56,6 +56,7 @@ def test_who_is_expelled_while_it_revokes_owned_what_others_had(audits: dict[tup
     assert "A@wire and B@wire both owned bar-[0, 1, 2, 3], foo-[0, 1, 2, 3] for 3.8 s" in found.summary
 
 
+@pytest.mark.deep
 def test_who_is_refused_for_good_is_out(audits: dict[tuple[str, str], Audit]) -> None:
     fatal = {"fenced_instance", "invalid_request", "max_size", "unauthorized", "unreleased_instance"}
     out = having(audits, FindingKind.MEMBER_OUT_FOR_GOOD)

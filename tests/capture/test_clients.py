@@ -65,6 +65,7 @@ def as_said(seen: list[Exchange | Note]) -> Counter[tuple[str | None, str, int, 
     )
 
 
+@pytest.mark.deep
 @pytest.mark.broker(topics={"foo": 4}, brokers=3)
 def test_whatever_clients_say_is_seen(broker: LiveBroker, capture: Capture) -> None:
     """Two protocols on three brokers: what the brokers were asked is what the proxy saw, no client went past it."""

@@ -210,6 +210,7 @@ def test_what_cannot_be_read_is_a_line_each(tmp_path: Path) -> None:
     assert not [line for line in lines if "assert" in line]
 
 
+@pytest.mark.deep
 @pytest.mark.our_copies
 def test_every_case_of_a_file_that_fails_is_named(tmp_path: Path) -> None:
     """Also where the cases of a file are one test: the others run, and each difference tells expected and got."""

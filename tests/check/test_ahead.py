@@ -66,6 +66,7 @@ def test_any_number_of_processes_says_and_keeps_the_same(tmp_path: Path, forks: 
     assert all(map(is_over, forks))
 
 
+@pytest.mark.deep
 def test_states_are_met_in_the_same_order() -> None:
     searches = [Search(make_model("classic-group"), frozenset({"lose"}), 1) for _ in range(2)]
     for jobs, search in enumerate(searches, 1):

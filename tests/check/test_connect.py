@@ -195,6 +195,7 @@ def test_a_worker_that_lost_its_membership_runs_what_is_anothers() -> None:
     assert "broker: session of a0 expires, 10000 ms from step 17 on, is over at step 21" in found.replayed.untimed
 
 
+@pytest.mark.deep
 def test_a_worker_that_stood_still_runs_what_is_anothers() -> None:
     """Its session was over, its units were given away, and it goes on."""
     verdict = check(connect(settled=True), disturb=["freeze"], disturbances=1, every=True)
@@ -279,16 +280,23 @@ MIXED = {"protocol": "sessioned,eager", "profile": "document"}
     ("plant", "options", "asked"),
     [
         (lambda patch: patch.setattr(incremental, "place", lose_the_last), {}, "G2 nothing is lost"),
-        (lambda patch: patch.setattr(incremental, "find_excess", move_on), {"delay": 0}, FEW_ROUNDS),
-        (
+        pytest.param(
+            lambda patch: patch.setattr(incremental, "find_excess", move_on),
+            {"delay": 0},
+            FEW_ROUNDS,
+            marks=pytest.mark.deep,
+        ),
+        pytest.param(
             lambda patch: patch.setitem(ClassicGroupDraft.methods, GroupEffect.ELECT_LEADER, let_another_one_lead),
             {},
             LEADER_STAYS,
+            marks=pytest.mark.deep,
         ),
-        (
+        pytest.param(
             lambda patch: patch.setitem(WorkerDraft.methods, Effect.DROP_LEADER_STATE, stop_before_a_join),
             {},
             "W5 between rounds nothing starts or stops by itself",
+            marks=pytest.mark.deep,
         ),
         (
             lambda patch: patch.setitem(WorkerDraft.methods, Effect.START_ASSIGNED, start_what_is_held),

@@ -19,7 +19,7 @@ from fsm.member.dialect.choices import Choice
 from fsm.member.dialect.dialect import choices_of, custom
 
 COUNTS: list[Any] = [
-    ({}, "close", 18_677, 55_630),
+    pytest.param({}, "close", 18_677, 55_630, marks=pytest.mark.deep),
     ({"members": 1}, "hanging", 29, 40),
     pytest.param({}, "hanging", 11_229, 31_988, marks=pytest.mark.deep),
     ({"members": 1}, "raising", 20, 32),
@@ -134,6 +134,7 @@ def test_a_topic_that_is_made_anew_is_used_before_it_is_assigned() -> None:
     assert lengths(verdict) == {"held by the coordinator's book": 21}
 
 
+@pytest.mark.deep
 def test_a_member_is_restarted_twice() -> None:
     """Its third process finds the first two in the group, whose sessions end in their time."""
     verdict = check(consumer_group(1, {"foo": 1}, client="fixed"), disturb=["restart"], disturbances=2, every=True)

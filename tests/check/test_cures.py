@@ -52,6 +52,7 @@ def broker_without(cure: Coordinator) -> Rules:
 FIXED = coordinator_dialect("fixed")
 
 
+@pytest.mark.deep
 def test_what_is_being_assigned_is_released_by_a_report() -> None:
     """W1 and W9: one lost heartbeat, and two applications use a partition in good standing."""
     verdict = checked(["lose"])
@@ -213,6 +214,7 @@ def test_who_takes_the_place_of_one_that_owes_a_join_rebalances(rules: Rules, st
     assert (lengths(verdict), verdict.states) == (doomed_at, states)
 
 
+@pytest.mark.deep
 def test_a_conversion_within_a_rebalance_computes_a_target() -> None:
     """W14 ends there; a second conversion does no harm either."""
     assert lengths(converted(broker_without(UNSYNCED), 1))["the group settles"] == 8

@@ -46,7 +46,10 @@ def in_memory(number: int) -> dict[str, Any]:
     return summarize(*MODELS[number])
 
 
-@pytest.mark.parametrize("number", range(len(MODELS)), ids=lambda number: MODELS[number][0].name)
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(i, marks=[] if i == 1 else [pytest.mark.deep], id=MODELS[i][0].name) for i in range(len(MODELS))],
+)
 def test_the_verdict_is_the_one_of_memory(number: int, tmp_path: Path) -> None:
     """At once, when memory would not do, and taken up again when all is done."""
     (model, kinds, most), memory = MODELS[number], in_memory(number)

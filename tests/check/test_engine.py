@@ -101,7 +101,7 @@ def test_the_states_are_those_of_a_naive_search(
         pytest.param(two_phase_commit(5), (), 0, 8_832, marks=pytest.mark.deep),
         (two_phase_commit(4), ("lose",), 2, None),
         (lock(), ("expire",), 3, None),
-        (consumer_group(1, {"foo": 1}), ("late", "lose"), 2, None),
+        pytest.param(consumer_group(1, {"foo": 1}), ("late", "lose"), 2, None, marks=pytest.mark.deep),
     ],
 )
 def test_real_models_have_the_states_of_a_naive_search(

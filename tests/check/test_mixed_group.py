@@ -51,9 +51,9 @@ def test_static_members_commits_and_callbacks_that_raise(options: dict, kinds: t
 
 KINDS: list[Any] = [
     pytest.param({}, "failover_losing", 28_723, 87_450, marks=pytest.mark.deep),
-    ({}, "hanging", 9_509, 28_308),
+    pytest.param({}, "hanging", 9_509, 28_308, marks=pytest.mark.deep),
     pytest.param({}, "close_timeout", 25_210, 76_526, marks=pytest.mark.deep),
-    ({}, "interrupted", 3_515, 11_741),
+    pytest.param({}, "interrupted", 3_515, 11_741, marks=pytest.mark.deep),
     pytest.param({"search": True}, "move", 39_816, 119_966, marks=pytest.mark.deep),
     ({"search": True}, "session_timeout", 3_525, 10_720),
     pytest.param({"compaction": True}, "failover_compacted", 10_771, 37_028, marks=pytest.mark.deep),
@@ -197,7 +197,7 @@ def test_other_single_disturbances_harm_no_migration_in_both_directions(topics: 
 @pytest.mark.parametrize(
     ("options", "kinds"),
     [
-        ({"policy": "upgrade"}, ("late", "leave")),
+        pytest.param({"policy": "upgrade"}, ("late", "leave"), marks=pytest.mark.deep),
         pytest.param({"protocol": "cooperative"}, ("expire", "failover", "rebalance_timeout"), marks=pytest.mark.deep),
         pytest.param({"members": 3, "classic": 2, "coordinator": "4.1.0"}, ("crash", "leave"), marks=pytest.mark.deep),
         ({"members": 1, "static": True}, ("close", "convert", "restart")),

@@ -103,7 +103,7 @@ def test_a_timer_that_is_over_is_acted_on_soon() -> None:
         pytest.param(
             {"policy": "upgrade"}, ["leave"], [], "initial rebalance delay is over", 500, marks=pytest.mark.deep
         ),
-        ({}, ["expire"], [], "expires", 45_000),
+        pytest.param({}, ["expire"], [], "expires", 45_000, marks=pytest.mark.deep),
         pytest.param(
             {"protocol": "cooperative", "client": "fixed"},
             ["rebalance_timeout"],
@@ -193,6 +193,7 @@ def at_home(kind: str) -> Violation:
     return found
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", [pytest.param("expire", marks=pytest.mark.deep), "freeze"])
 def test_a_path_of_a_connect_cluster_has_times(kind: str) -> None:
     """Kafka's defaults allow it: the session that expires takes its ten seconds from the last heartbeat on."""
@@ -251,10 +252,10 @@ class Named(NamedTuple):
 
 SETTLES, USERS = "the group settles", "one user"
 NAMED = [
-    Named("W8", "late_request", consumer_group, {}, ("late",), SETTLES),
     *(
         pytest.param(one, marks=pytest.mark.deep)
         for one in (
+            Named("W8", "late_request", consumer_group, {}, ("late",), SETTLES),
             Named("W5", "stranded", mixed_group, {"policy": "upgrade"}, ("leave",), SETTLES, ("early",)),
             Named("W9", "left_out", consumer_group, {}, ("lose",), USERS),
             Named("", "left_out", consumer_group, {"pattern": "fo.*"}, (), USERS),

@@ -350,6 +350,7 @@ def test_two_cannot_follow_into_one_folder(capsys: pytest.CaptureFixture[str]) -
     assert first.returncode == 1, "a signal ends it as Ctrl-C does"
 
 
+@pytest.mark.deep
 def test_a_sink_that_is_full() -> None:
     """One line, status 2; with room the same command goes on and nothing is lost."""
     script = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 14, 1 << 14)); "

@@ -50,7 +50,7 @@ def test_what_is_cut_or_is_none_is_refused(codec: str, cut: int) -> None:
             inflate(codec, data, 1 << 20)
 
 
-@pytest.mark.parametrize("codec", [GZIP, *OPAQUE])
+@pytest.mark.parametrize("codec", [GZIP, *(pytest.param(codec, marks=pytest.mark.deep) for codec in OPAQUE)])
 def test_a_bomb_is_refused_and_takes_little(codec: int) -> None:
     """A few kilobytes that would be 256 MiB, or say that they are."""
     plain = batch_of_values([b"a"])

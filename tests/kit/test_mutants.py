@@ -17,7 +17,13 @@ from tests.kit.mutants import PLANTED, Mutant, Planted
 from tests.kit.virtual import run
 
 
-@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
+@pytest.mark.parametrize(
+    "planted",
+    [
+        pytest.param(planted, id=planted.name, marks=[pytest.mark.deep] if number % 3 else [])
+        for number, planted in enumerate(PLANTED)
+    ],
+)
 def test_a_mutant_is_found_by_its_check(planted: Planted) -> None:
     """By this check, and by no other MUST."""
     report = judge(run(planted.scenario, planted.mutant))

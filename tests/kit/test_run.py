@@ -69,6 +69,7 @@ def test_librdkafka(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert json.loads(capsys.readouterr().out)["traces"][0]["checks"]["E2"] == "failed"
 
 
+@pytest.mark.deep
 def test_our_member(capsys: pytest.CaptureFixture[str]) -> None:
     """On threads and sockets it passes as in virtual time."""
     status, text = run(adapter("fsm_member"), "--json", *chosen(*SHORT, "classic_cooperative"), capsys=capsys)

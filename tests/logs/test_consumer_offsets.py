@@ -235,6 +235,7 @@ def test_garbage_is_counted_and_nothing_raises() -> None:
     assert seen == {None, False, True}
 
 
+@pytest.mark.deep
 def test_a_raw_segment_says_what_its_dump_says(tmp_path: Path) -> None:
     """Every record of the recorded segment is read, none is unknown; the places are the offsets of the log."""
     path = tmp_path / "__consumer_offsets-3" / "00000000000000000000.log"

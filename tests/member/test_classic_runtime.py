@@ -483,6 +483,7 @@ def test_three_members_share_without_overlap(assignors: Any) -> None:
     assert (overlaps, owners, group.get_owned()) == ([], {}, {})
 
 
+@pytest.mark.deep
 @frantic()
 def test_opened_and_closed_again_and_again() -> None:
     """200 consumers begin and end, in every phase of joining; none leaves a thread or a membership behind."""

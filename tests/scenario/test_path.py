@@ -27,6 +27,7 @@ def replayed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, 
     return status, printed.out + printed.err
 
 
+@pytest.mark.deep
 def test_a_counterexample_goes_as_it_was_found(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = sorted(folder.glob("*.yaml"))
     assert len(paths) >= 3

@@ -151,7 +151,8 @@ def test_requests_behind_one_that_waits_are_read_no_further(broker: Served, fetc
 FEW_FILES = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (160, 160))"
 
 
-@pytest.mark.parametrize("without", [pytest.param((), marks=pytest.mark.deep), ("uvloop",)])
+@pytest.mark.deep
+@pytest.mark.parametrize("without", [(), ("uvloop",)])
 def test_connections_beyond_the_limit_of_open_files(without: tuple[str, ...]) -> None:
     with served(prepare=FEW_FILES, without=without) as broker:
         begun = time.monotonic()

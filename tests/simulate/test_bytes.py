@@ -54,7 +54,7 @@ def digest(name: str) -> str:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.deep] if name in ("static", "cooperative", "upgrade") else [])
+        pytest.param(name, marks=[pytest.mark.deep] if name in ("static", "cooperative", "upgrade", "mixed") else [])
         for name in DIGESTS
     ],
 )

@@ -48,7 +48,7 @@ def calm(seed: int) -> dict[str, int]:
     return simulate(connect("- {at: 80m, pause: c-0, for: 1s}\n"), seed).totals()
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.deep) for seed in (1, 2))])
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=pytest.mark.deep) for seed in (0, 1, 2)])
 def test_messages_are_lost_and_the_work_is_done(seed: int) -> None:
     """Who waits in vain finds its coordinator again; every invariant holds."""
     outcome = simulate(connect("- {at: 10m, lose: 20%, for: 20m}\n- {at: 40m, lose: 2%, for: 40m}\n"), seed)

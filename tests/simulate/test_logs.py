@@ -141,8 +141,8 @@ KINDS = ("double_ownership", "unowned_partition", "partitions_lost", "fencing_lo
 @pytest.mark.parametrize(
     "kind",
     [
-        "mixed",
-        *(pytest.param(kind, marks=pytest.mark.deep) for kind in ("old", "consumer", "static", "eager", "cooperative")),
+        "static",
+        *(pytest.param(kind, marks=pytest.mark.deep) for kind in ("old", "consumer", "mixed", "eager", "cooperative")),
     ],
 )
 def test_the_audit_of_logs_finds_what_really_happened(

@@ -73,6 +73,7 @@ def traced() -> tuple[dict[str, Any], Truth]:
     return simulate(read(PAUSED, "shop.yaml"), 1, truth=truth).as_document(), truth
 
 
+@pytest.mark.deep
 def test_a_trace_comes_from_the_same_run() -> None:
     """Whoever keeps a trace steps every heartbeat, with the same result."""
     assert traced()[0] == simulate(read(PAUSED, "shop.yaml"), 1).as_document()

@@ -122,11 +122,9 @@ for at in range(0, len(data), 777):
 
 @pytest.mark.parametrize(
     "more",
-    [
-        ("--master", "none"),
-        pytest.param(("--master", "local[2]", "--split-bytes", "300000"), marks=pytest.mark.deep),
-    ],
+    [("--master", "none"), ("--master", "local[2]", "--split-bytes", "300000")],
 )
+@pytest.mark.deep
 def test_a_file_that_grows(recordings: Path, tmp_path: Path, more: tuple[str, ...]) -> None:
     """The result is that of what the file held at one time."""
     whole = (recordings / "j07_maxpoll" / "B.log").read_bytes()

@@ -95,7 +95,7 @@ def follow(seed: int, root: Path, logs: dict[str, bytes], expected: list[str]) -
     assert not followed.happened, (seed, how)
 
 
-@pytest.mark.parametrize("seed", [2, *(pytest.param(seed, marks=pytest.mark.deep) for seed in (0, 3, 4, 8))])
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=pytest.mark.deep) for seed in (0, 2, 3, 4, 8)])
 def test_rotation_seen_between_any_two_steps(
     seed: int, tmp_path: Path, logs: dict[str, bytes], expected: list[str]
 ) -> None:

@@ -62,7 +62,13 @@ def test_levels_are_jobs(small: int, spark: SparkSession, tmp_path: Path) -> Non
         (lock, ["expire"], 2, {}),
         (partial(consumer_group, 1), ["late", "lose"], 1, {"every": True}),
         pytest.param(consumer_group, ["lose"], 1, {"known": ["W1"]}, marks=pytest.mark.deep),
-        (partial(consumer_group, 1), ["poll_timeout"], 1, {"properties": ["the group settles"]}),
+        pytest.param(
+            partial(consumer_group, 1),
+            ["poll_timeout"],
+            1,
+            {"properties": ["the group settles"]},
+            marks=pytest.mark.deep,
+        ),
     ],
     ids=["lock", "every", "known", "liveness"],
 )

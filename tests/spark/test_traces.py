@@ -161,6 +161,7 @@ def rows_of_a_table() -> list[TraceRecord]:
     ]  # fmt: skip
 
 
+@pytest.mark.deep
 def test_rows_that_name_their_event_are_judged_whole(traces: Traces, spark: SparkSession) -> None:
     """Every row of a table has no illegal step; one with a wrong event has one. JSON may have spaces in any place."""
     found = [f for f in traces.found["findings"] if f["group"] == "rows" and f["severity"] == "error"]

@@ -74,7 +74,11 @@ LAMP = [
 ]
 
 
-@pytest.mark.parametrize("workers", [(), ("-p", "xdist", "-n", "2")], ids=["one process", "two workers"])
+@pytest.mark.parametrize(
+    "workers",
+    [(), pytest.param(("-p", "xdist", "-n", "2"), marks=pytest.mark.deep)],
+    ids=["one process", "two workers"],
+)
 def test_what_was_never_taken_is_printed(project, workers):
     """The same report from one process and from two workers that took one row each."""
     result = project.runpytest_subprocess(*PLUGIN, "--fsm-coverage", *workers)
@@ -92,6 +96,7 @@ def test_too_little_fails_a_session_that_passed(project):
     short.stdout.fnmatch_lines(["FAILED: lamp: 50.0 % of the transitions, less than 51 %"])
 
 
+@pytest.mark.deep
 def test_named_tables_are_reported_and_no_others(project):
     """A table of this package by name, untouched; one of the project as module:NAME, half taken."""
     result = project.runpytest_subprocess(*PLUGIN, "--fsm-coverage=rebalance-notes,lamps:TABLE")
@@ -158,7 +163,7 @@ def test_the_entry_point_has_the_name_of_its_module():
     assert announced() == {"fsm.testing.plugin": "fsm.testing.plugin"}
 
 
-@pytest.mark.parametrize("named", [(), PLUGIN], ids=["alone", "beside -p"])
+@pytest.mark.parametrize("named", [(), pytest.param(PLUGIN, marks=pytest.mark.deep)], ids=["alone", "beside -p"])
 def test_pytest_finds_the_plugin_of_an_installed_package(project, monkeypatch, named):
     """With the metadata of an installed wheel on the path the option is there without -p, and with it just once."""
     monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD")

@@ -61,6 +61,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
     return pytester
 
 
+@pytest.mark.deep
 def test_every_row_every_refusal_and_ways_at_random_pass(project: pytest.Pytester) -> None:
     """And the session can say that each row of the file was taken."""
     result = project.runpytest_subprocess(*PLUGIN, "--fsm-coverage=door.yaml", "--fsm-coverage-fail-under=100")
