@@ -7,7 +7,8 @@ order, with the ids and epochs of this broker; every answer must equal the model
 partition without a user, or two users whose heartbeats and commits are accepted. A late request has a connection of its
 own, and its answer is ignored. Exit status 1 if the broker deviates from the model, which is then wrong. With
 `--disturb` the path of any counterexample is run. W4, which is fixed in the latest release, runs by the rules of the
-broker's release (`KAFKA_RELEASE=4.1.2`); for W22, a weak spot of clients, a Java client is run.
+broker's release (`KAFKA_RELEASE=4.1.2`). For W22, W23 and W27 Java clients are run:
+requests do not show what an application does.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from typing import Any
 import numpy as np
 from hanging import NUMBER as HANGING
 from hanging import confirm_hanging
+from java_members import EAGER, PARTITIONS, RECREATED_PARTITIONS, confirm_recreated, confirm_woken
 from kafka_broker import RELEASE, STEPS, NoBrokerError, broker
 from rejoining import NUMBER, confirm_rejoining
 
@@ -581,10 +583,26 @@ def hang(address: tuple[str, int], topics: Topics) -> bool:
     return _show(*confirm_hanging(topics.connection, group, TOPIC))
 
 
-def _new_group(number: str, address: tuple[str, int], topics: Topics) -> str:
+def wake(address: tuple[str, int], topics: Topics) -> bool:
+    """The weak spot that only an eager client with its callbacks shows (W27)."""
+    groups = {scene: _new_group("W27", address, topics, PARTITIONS) for scene in EAGER}
+    print("W27  an eager Java consumer that is woken up in its revoked callback reads on what another one has")
+    return _show(*confirm_woken(address, groups))
+
+
+def recreate(address: tuple[str, int], topics: Topics) -> bool:
+    """The weak spot that only a client that reads shows (W23)."""
+    group = _new_group("W23", address, topics, RECREATED_PARTITIONS)
+    print("W23  a Java consumer that owns a topic which is made anew reads of the new one what another one has")
+    return _show(*confirm_recreated(address, group))
+
+
+def _new_group(number: str, address: tuple[str, int], topics: Topics, partitions: int = 0) -> str:
+    """A group with a coordinator. With `partitions` it has a topic of its name, else `TOPIC` is there."""
     group = f"confirm-{number}-{uuid.uuid4().hex[:8]}"
-    topics.ensure(TOPIC, 2)
-    wait_for_partitions(topics, TOPIC, 2)
+    topic = group if partitions else TOPIC
+    topics.ensure(topic, partitions or Spot.partitions)
+    wait_for_partitions(topics, topic, partitions or Spot.partitions)
     wait_for_coordinator(address, group)
     return group
 
@@ -635,7 +653,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         kinds = tuple(args.disturb.split(","))
         model = replace(consumer_group(client=args.client), goal=None)
         chosen = [Spot("path", f"the shortest with {args.disturb}", model, kinds, args.disturbances, "")]
-    beside = {NUMBER: rejoin, HANGING: hang}
+    beside = {NUMBER: rejoin, HANGING: hang, "W23": recreate, "W27": wake}
     others = [
         act for number, act in beside.items() if not args.disturb and (not args.numbers or number in args.numbers)
     ]

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import subprocess
 import time
-from pathlib import Path
 from typing import Any
 
-from kafka_broker import RELEASE, jars
+from kafka_broker import java_client
 
 from fsm.protocol.messages import ConsumerGroupDescribeRequest
 from fsm.wire.connection import Connection
@@ -31,9 +30,7 @@ def confirm_hanging(connection: Connection, group: str, topic: str) -> tuple[boo
 def _watch(connection: Connection, group: str, topic: str, how: str) -> str:
     """The state of the group of one such member, three poll timers after its last poll."""
     address = f"{connection.host}:{connection.port}"
-    options = ["-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{jars(RELEASE)}/*"]
-    source = str(Path(__file__).with_name("Silent.java"))
-    command = ["java", *options, source, address, group, topic, str(POLL_MS), how]
+    command = java_client("Silent.java", address, group, topic, str(POLL_MS), how)
     member = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         until = time.monotonic() + LIMIT_S

@@ -145,6 +145,16 @@ def jars(release: str) -> Path:
     return _fetch(release, POM.format(release=release, tools=UNPUBLISHED.get(release, release)))
 
 
+def java_client(source: str, *arguments: str) -> list[str]:
+    """The command of a program beside this one that uses Kafka's Java client."""
+    return java(jars(RELEASE), str(Path(__file__).with_name(source)), *arguments)
+
+
+def java(libs: Path, *arguments: str) -> list[str]:
+    """The command of a small Java program with the jars in a folder."""
+    return ["java", "-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{libs}/*", *arguments]
+
+
 def tools() -> Path:
     """The folder with the jars of Kafka's command line tools. Raises `NoBrokerError` where they cannot be had."""
     return _fetch(f"tools-{TOOLS}", TOOLS_POM.format(release=TOOLS))

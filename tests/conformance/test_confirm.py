@@ -7,7 +7,19 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
-from confirm import PATIENCE_S, Spot, confirm, hang, one_user, questions, rejoin, settings, spots
+from confirm import (
+    PATIENCE_S,
+    Spot,
+    confirm,
+    hang,
+    one_user,
+    questions,
+    recreate,
+    rejoin,
+    settings,
+    spots,
+    wake,
+)
 from kafka_broker import broker
 
 from fsm.check.kafka.consumer.group import consumer_group
@@ -53,6 +65,14 @@ def test_kafka_takes_a_fenced_member_back_as_its_release_does(peer: Peer) -> Non
 
 def test_a_java_client_that_hangs_as_it_unsubscribes_keeps_its_partitions(peer: Peer) -> None:
     assert hang(*peer)
+
+
+def test_a_java_client_that_is_woken_up_reads_on_what_another_one_has(peer: Peer) -> None:
+    assert wake(*peer)
+
+
+def test_a_java_client_whose_topic_is_made_anew_reads_what_another_one_has(peer: Peer) -> None:
+    assert recreate(*peer)
 
 
 def test_a_release_with_other_rules_is_found_out(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
