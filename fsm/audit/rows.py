@@ -103,11 +103,13 @@ class Begun(StrEnum):
     CALLED = "called"
     """Without owner: a unit of Connect was configured at `start_ms`, and the request was answered at `end_ms`. The unit
     is missing from then on, until a worker has it."""
+    PENDING = "pending"
+    """Without owner: it stays assigned to the member, which gave it up and uses it no more (W27)."""
     WAITS = "waits"
     """Without owner: a scheduled delay of Connect ran; a unit without worker would have waited for its end."""
 
 
-UNOWNED_BEGINS = (Begun.CALLED, Begun.WAITS)
+UNOWNED_BEGINS = (Begun.CALLED, Begun.WAITS, Begun.PENDING)
 """Begins of intervals without owner, which describe the time without owner."""
 
 

@@ -574,9 +574,9 @@ REPORTS = (
         "Empty the assignment also when the callback throws (`onJoinPrepare`), or set needsJoinPrepare again.",
         "Nothing: a JoinGroup of an eager member that names owned partitions is what a cooperative one sends.",
         "Close the consumer after a WakeupException or InterruptException, or use a cooperative assignor.",
-        "Not as such: at INFO the client does not log the exception. The audit goes by callbacks: for it, 0 is an "
-        "`unowned_partition`, which is true only with automatic commits, and in A's next rebalance "
-        "`callback_not_owned`.",
+        "`double_ownership` or, with automatic commits, `unowned_partition` with the cause `interrupted`, from A's log "
+        "at INFO. The log does not have the exception, but what A is assigned again is not newly assigned to it. An A "
+        "that keeps nothing does not show it.",
     ),
     Report(
         "H17",

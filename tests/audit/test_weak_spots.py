@@ -28,11 +28,14 @@ NAMED = {
     "second_target": (DOUBLE, Cause.LEFT_OUT, "W11"),
     "refused_downgrade": (UNOWNED, Cause.STRANDED, "W5"),
     "early_consumer": (OUT, Cause.EARLY_JOIN, "W12"),
+    "woken": (DOUBLE, Cause.INTERRUPTED, "W27"),
+    "interrupted": (UNOWNED, Cause.INTERRUPTED, "W27"),
 }
 OTHERS = {
     "lost_answer": [(UNOWNED, Cause.UNTOLD)],
     "slow_assign_busy": [(UNOWNED, Cause.REVOKED)],
     "slow_assign_whole": [],
+    "called_back": [],
 }
 """What looks like those and is not."""
 STRANDED = "pol_upgrade_m_coop_upgrade_down"
@@ -149,6 +152,42 @@ def test_two_users_are_told_with_their_times(recorded: dict[str, Files], scenari
     assert "had acknowledged" not in found.summary
 
 
+def test_who_is_woken_up_uses_what_another_one_has(recorded: dict[str, Files]) -> None:
+    """From B's assigned callback to C's next one, which names nothing; C reads it meanwhile."""
+    files = recorded["woken"]
+    (found,) = findings(logs(files))
+    (begun, given), told = seen(files, "B")["assign"][0], seen(files, "C")["assign"][1]
+    assert [number for _, number in found.partitions] == given == [2]
+    assert told[1] == []
+    assert abs(found.start_ms - begun) < NEAR_MS
+    assert abs(found.end_ms - told[0]) < NEAR_MS
+    assert [ts for ts, read in seen(files, "C")["read"] if read == given and found.start_ms < ts < found.end_ms]
+
+
+def test_who_is_interrupted_with_automatic_commits_does_not_use_what_it_keeps(recorded: dict[str, Files]) -> None:
+    """From the exception to the assigned callback of the next round."""
+    files = recorded["interrupted"]
+    (found,) = findings(logs(files))
+    (thrown,), begun = seen(files, "C")["thrown"], seen(files, "C")["assign"][2]
+    assert [number for _, number in found.partitions] == [3]
+    assert abs(found.start_ms - thrown[0]) < NEAR_MS
+    assert abs(found.end_ms - begun[0]) < NEAR_MS
+    assert not [ts for ts, read in seen(files, "C")["read"] if read == [3] and thrown[0] < ts < begun[0]]
+
+
+@pytest.mark.parametrize("scenario", ["woken", "interrupted"])
+def test_an_interrupt_with_unknown_commits_is_for_information(recorded: dict[str, Files], scenario: str) -> None:
+    """Automatic commits are the default. The member may have used what it kept."""
+    (found,) = findings({"members.log": without(recorded[scenario]["members.log"], b"ConsumerConfig values")})
+    assert (found.kind, found.cause, found.severity) == (UNOWNED, Cause.INTERRUPTED, Severity.INFO)
+
+
+@pytest.mark.parametrize("scenario", ["woken", "interrupted"])
+def test_an_interrupt_shows_in_the_assignment_alone(recorded: dict[str, Files], scenario: str) -> None:
+    log = recorded[scenario]["members.log"]
+    assert not named({"members.log": without(log, b"Notifying assignor")})
+
+
 def test_clients_at_info_and_what_the_broker_stored_are_enough(recorded: dict[str, Files], tmp_path: Path) -> None:
     """The coordinator's assignments are printed at DEBUG alone; `__consumer_offsets` has them always."""
     files = recorded["late_join"]
@@ -203,7 +242,7 @@ def test_what_clients_alone_can_tell(recorded: dict[str, Files], scenario: str) 
     """A failed heartbeat within a callback, and an early join; all else takes the coordinator's word."""
     (found,) = findings(logs(recorded[scenario], broker=False))
     kind, cause, _ = NAMED[scenario]
-    told = scenario in ("slow_assign_cut", "early_consumer")
+    told = scenario in ("slow_assign_cut", "early_consumer", "woken", "interrupted")
     assert found.kind is kind
     assert found.cause is (cause if told else Cause.UNKNOWN if kind is DOUBLE else Cause.REVOKED)
 

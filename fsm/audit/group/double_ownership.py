@@ -93,6 +93,7 @@ _WHY_NOT_RELEASED = {
     Cause.FENCED: "it had been fenced and did not know yet",
     Cause.FATAL_ERROR: "it had failed for good and its application kept the partitions",
     Cause.CLOSE_HANGS: "its close() did not come back",
+    Cause.INTERRUPTED: "it was interrupted in its revoked callback and joined with what it had",
 }
 
 

@@ -81,20 +81,24 @@ def find_gaps(
         yield from missing_work.find_gaps(own, wanted, lives, unlogged, limits)
         return
     unlogged_until_ms, unlogged_from_ms = unlogged
+    pending = [one for one in own if one.begun is Begun.PENDING]
     for old, start_ms, end_ms, new in find_holes(own, lives):
         missed = clip(wanted, start_ms, end_ms)
         wanted_ms = length_ms(missed)
         if wanted_ms > limits.unowned_ms:
+            kept = next((i for i in pending if i.member == old.member and start_ms <= i.start_ms < end_ms), None)
             yield Gap(
                 old.member,
                 new.member if new else "",
                 missed[0][0],
                 missed[-1][1],
                 (old.topic, old.partition),
-                _cause(old, new, missed[-1][1] - missed[0][0], lives),
+                Cause.INTERRUPTED if kept else _cause(old, new, missed[-1][1] - missed[0][0], lives),
                 (old.end, new.start) if new else (old.end,),
                 wanted_ms,
-                old.ended not in UNLOGGED_ENDS
+                not kept.doubtful
+                if kept
+                else old.ended not in UNLOGGED_ENDS
                 and start_ms >= unlogged_until_ms
                 and end_ms <= unlogged_from_ms
                 and not _went_to_unlogged_member(old, new, lives),
@@ -183,6 +187,7 @@ _SINCE = {
     Cause.SLOW_CALLBACK: "whose revoked callback took too long",
     Cause.FENCED: "which was fenced",
     Cause.REVOKED: "which gave them up when asked",
+    Cause.INTERRUPTED: "which was interrupted in its revoked callback and keeps them, pending revocation",
     Cause.HEARTBEAT_INTERVAL: "which gave them up when asked; members learn of a rebalance with their next heartbeat",
 }
 

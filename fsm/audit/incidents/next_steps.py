@@ -81,6 +81,10 @@ STEPS: dict[FindingKind | Cause | tuple[FindingKind, Cause], Step] = {
     C.OWED_JOIN: Step("Restart any member of the group now, or scale it: nothing else begins the next round"),
     C.NO_TARGET: Step("Restart the member once more, or remove it by its {setting}", INSTANCE_ID),
     C.FORGOTTEN: Step("Restart any member of the group now: nothing tells the one that waits"),
+    C.INTERRUPTED: Step(
+        "Close the consumer after a WakeupException or InterruptException, or use a cooperative assignor",
+        "partition.assignment.strategy",
+    ),
     C.KILLED: Step(
         "See why the process ended without a close (out of memory, a forced stop); others wait for {setting} then",
         SESSION_TIMEOUT,

@@ -18,6 +18,7 @@ from fsm.trace import Kind, Partition
 
 LEAVES_ON_CLOSE = "internal.leave.group.on.close"
 """False in Kafka Streams, whose classic consumers close without a leave and without a callback."""
+COMMITS = "enable.auto.commit"
 _SETTINGS = (
     "group.protocol",
     "session.timeout.ms",
@@ -26,6 +27,7 @@ _SETTINGS = (
     "request.timeout.ms",
     "group.remote.assignor",
     LEAVES_ON_CLOSE,
+    COMMITS,
 )
 _LEAVES_OR_STAYS = frozenset(
     {

@@ -20,6 +20,7 @@ from fsm.audit.limits import UNDATED_MS, Limits
 from fsm.audit.member.consumer_instance import ConsumerInstance
 from fsm.audit.member.contradictions import Contradictions
 from fsm.audit.member.given_up import GivenUpHeartbeats
+from fsm.audit.member.interrupted import InterruptedRevocation
 from fsm.audit.member.membership import Membership
 from fsm.audit.member.owned_partitions import OwnedPartitions
 from fsm.audit.member.ownership import Ownership
@@ -33,6 +34,7 @@ _IN_ORDER: dict[str, type[Follower]] = {
     "membership": Membership,  # sets the cause of losses before ownership takes them
     "rebalances": Rebalances,  # sets the begin of the rebalance for ownership
     "ownership": Ownership,
+    "interrupted": InterruptedRevocation,  # corrects ownership
     "subscriptions": Subscriptions,
     "transitions": Transitions,
     "given_up": GivenUpHeartbeats,
@@ -66,6 +68,7 @@ class ConsumerFollower:
         self.transitions = Transitions(self.process)
         self.membership = Membership(self.process, owned, limits)
         self.ownership = Ownership(self.process, owned)
+        self.interrupted = InterruptedRevocation(self.process, owned)
         self.subscriptions = Subscriptions(self.process, owned)
         self.rebalances = Rebalances(self.process)
         self.contradictions = Contradictions(self.process)
@@ -86,6 +89,7 @@ class ConsumerFollower:
             self.transitions,
             self.membership,
             self.ownership,
+            self.interrupted,
             self.subscriptions,
             self.rebalances,
             self.given_up,

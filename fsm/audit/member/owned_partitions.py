@@ -33,6 +33,8 @@ class OwnedPartitions:
         """A line with all owned partitions was printed."""
         self.given_up: set[Partition] = set()
         """Partitions that were owned and are no longer."""
+        self.pending: dict[Partition, At] = {}
+        """Partitions that stay assigned, pending revocation, though they were given up; and since when."""
         self.changed = consumer.start
         """The line of the last change."""
         self.cause = Cause.NONE
@@ -64,7 +66,8 @@ class OwnedPartitions:
     def not_owned(self, partitions: Iterable[Partition]) -> list[Partition]:
         """The partitions that are certainly not owned."""
         known = self.given_up if self.consumer.in_order else set()
-        return [p for p in partitions if p not in self.partitions and (self.complete or p in known)]
+        own = self.partitions.keys() | self.pending.keys()
+        return [p for p in partitions if p not in own and (self.complete or p in known)]
 
     def remove(self, partitions: Iterable[Partition], at: At, how: Ended, *, exact: bool = True) -> Iterator[Interval]:
         """Ends the ownership of those that are owned; `exact` is false if they may have been owned longer."""

@@ -124,7 +124,7 @@ class Ownership(Follower):
         yield from self._close_begin(known)
         partitions = self._about(known.record)
         not_owned = self.owned.not_owned(partitions)
-        self.owned.add_found(p for p in partitions if p not in not_owned)
+        self.owned.add_found(p for p in partitions if p not in not_owned and p not in self.owned.pending)
         if not_owned:
             yield self.owned.report_callback_not_owned(f"got a {name} callback for", not_owned, at.ts_ms, [at])
         self.consumer.callback = Callback(kind, at, partitions)

@@ -15,6 +15,7 @@
   information if they have no assignments: a member whose log is missing may have had the partition. Partitions that the
   leaving member had never used, and that have no owner in any log, are found only here.
 * W13 to W15, static members that restart: `restarted_members`.
+* W27, an eager member that was interrupted in its revoked callback: `member.interrupted` finds it by its own log.
 * W12, an early join: UNKNOWN_SERVER_ERROR ended a member of the consumer protocol while a classic one waited for
   generation 1, by its own log or by the coordinator's.
 
@@ -137,6 +138,8 @@ def name_weak_spots(
 
 
 def _name(found: Finding, group: _Group) -> Finding | None:
+    if found.cause is Cause.INTERRUPTED:
+        return found.add(f"what it was assigned again was not new to it: {summarize('W27')}", ())
     if found.kind is FindingKind.DOUBLE_OWNERSHIP and found.cause in (Cause.UNKNOWN, Cause.LEFT_OUT):
         return _find_left_out(found, group)
     if found.kind is FindingKind.UNOWNED_PARTITION:

@@ -60,6 +60,7 @@ CAUSES = {
     "owed_join": "a cooperative static member was restarted before it revoked what the rebalance withheld",
     "no_target": "the group was converted before it had an assignment, and no target was computed",
     "forgotten": "a downgrade assigned it to a member that was waiting for it, and that is not informed",
+    "interrupted": "an eager member was interrupted in its revoked callback, and kept what it was to revoke",
     "unknown": "the logs do not show it",
 }
 """Cause of a finding -> the cause in words."""
