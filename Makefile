@@ -57,7 +57,7 @@ test-kafka: .venv/.dev ## a real Apache Kafka beside our coordinator, and our me
 test-clients: .venv/.dev ## our brokers beside real clients of other languages, and the page in a browser (needs java, mvn, node, go, chromium, kcat)
 	$(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist loadfile -m clients
 
-confirm: .venv/.dev ## the weak spots that the checker finds, reproduced on a real Apache Kafka (needs java and mvn)
+confirm: .venv/.dev ## the weak spots that the checker finds, reproduced on a real Apache Kafka (needs a JDK and mvn)
 	@$(BIN)/python tests/conformance/kafka_broker.py
 	@$(BIN)/python tests/conformance/confirm.py
 

@@ -528,7 +528,8 @@ REPORTS = (
     Report(
         "W26",
         "A Connect worker that lost its membership runs units that were assigned to another one",
-        "According to the checker, Connect 3.7 to 4.4, with all protocols: the rules are the worker's.",
+        "Workers of Connect 4.3.1 with a broker of 4.4.0; according to the checker, 3.7 to 4.4, with all protocols: "
+        "the rules are the worker's.",
         'fsm check connect --settled --disturb expire --property "one runner"',
         (
             (
@@ -540,7 +541,7 @@ REPORTS = (
             "A runs them, too, until a round revokes them from one of the two.",
         ),
         "A task runs twice: a source writes its records twice; a sink's consumers share a group, in which each "
-        "partition has one reader nevertheless.",
+        "partition has one reader nevertheless. Seen for 1.4 to 1.6 s, with heartbeats every 2 s.",
         "Real: a pause of a worker for longer than session.timeout.ms (10 s), or a poll that takes longer than "
         "rebalance.timeout.ms. It ends two rounds after the worker's return.",
         "Stop the units when the membership is lost, as an eager worker does before it joins; a worker that returns "

@@ -7,7 +7,7 @@ order, with the ids and epochs of this broker; every answer must equal the model
 partition without a user, or two users whose heartbeats and commits are accepted. A late request has a connection of its
 own, and its answer is ignored. Exit status 1 if the broker deviates from the model, which is then wrong. With
 `--disturb` the path of any counterexample is run. W4, which is fixed in the latest release, runs by the rules of the
-broker's release (`KAFKA_RELEASE=4.1.2`). For W22, W23 and W27 Java clients are run:
+broker's release (`KAFKA_RELEASE=4.1.2`). For W22, W23 and W27 Java clients are run, for W26 workers of Connect:
 requests do not show what an application does.
 """
 
@@ -30,8 +30,9 @@ import numpy as np
 from hanging import NUMBER as HANGING
 from hanging import confirm_hanging
 from java_members import EAGER, PARTITIONS, RECREATED_PARTITIONS, confirm_recreated, confirm_woken
-from kafka_broker import RELEASE, STEPS, NoBrokerError, broker
+from kafka_broker import RELEASE, STEPS, TOOLS, NoBrokerError, broker
 from rejoining import NUMBER, confirm_rejoining
+from workers import confirm_frozen
 
 from fsm.check import Model, Property, Walk
 from fsm.check.kafka.application import BROKER, App
@@ -597,6 +598,13 @@ def recreate(address: tuple[str, int], topics: Topics) -> bool:
     return _show(*confirm_recreated(address, group))
 
 
+def freeze(address: tuple[str, int], _topics: Topics) -> bool:
+    """The weak spot that only workers of Connect show (W26)."""
+    print(f"W26  a Connect worker {TOOLS} that stood still for its session runs what another one was given")
+    with tempfile.TemporaryDirectory() as folder:
+        return _show(*confirm_frozen(address, f"confirm-W26-{uuid.uuid4().hex[:8]}", Path(folder)))
+
+
 def _new_group(number: str, address: tuple[str, int], topics: Topics, partitions: int = 0) -> str:
     """A group with a coordinator. With `partitions` it has a topic of its name, else `TOPIC` is there."""
     group = f"confirm-{number}-{uuid.uuid4().hex[:8]}"
@@ -653,7 +661,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         kinds = tuple(args.disturb.split(","))
         model = replace(consumer_group(client=args.client), goal=None)
         chosen = [Spot("path", f"the shortest with {args.disturb}", model, kinds, args.disturbances, "")]
-    beside = {NUMBER: rejoin, HANGING: hang, "W23": recreate, "W27": wake}
+    beside = {NUMBER: rejoin, HANGING: hang, "W23": recreate, "W26": freeze, "W27": wake}
     others = [
         act for number, act in beside.items() if not args.disturb and (not args.numbers or number in args.numbers)
     ]

@@ -11,6 +11,7 @@ from confirm import (
     PATIENCE_S,
     Spot,
     confirm,
+    freeze,
     hang,
     one_user,
     questions,
@@ -73,6 +74,10 @@ def test_a_java_client_that_is_woken_up_reads_on_what_another_one_has(peer: Peer
 
 def test_a_java_client_whose_topic_is_made_anew_reads_what_another_one_has(peer: Peer) -> None:
     assert recreate(*peer)
+
+
+def test_a_connect_worker_that_stood_still_runs_what_another_one_was_given(peer: Peer) -> None:
+    assert freeze(*peer)
 
 
 def test_a_release_with_other_rules_is_found_out(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
