@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from fsm.audit.intervals import group_by_partition, merge_spans
 from fsm.audit.live.member_state import Item
-from fsm.audit.rows import Ended, GroupRows, Interval, Life, Subscription
+from fsm.audit.rows import Begun, Ended, GroupRows, Interval, Life, Subscription
 
 
 def select_needed(old: Iterable[Item], rows: GroupRows) -> list[Item]:
@@ -27,8 +27,8 @@ def select_needed(old: Iterable[Item], rows: GroupRows) -> list[Item]:
 def _last_owners(intervals: Iterable[Interval]) -> Iterator[Interval]:
     in_order = sorted(intervals, key=lambda one: (one.topic, one.partition, one.start_ms, one.end_ms, one.member))
     for own in group_by_partition(in_order):
-        end_ms = max(one.end_ms for one in own)
-        yield from (one for one in own if one.end_ms == end_ms)
+        end_ms = max((one.end_ms for one in own if one.begun is not Begun.PENDING), default=0)
+        yield from (one for one in own if one.end_ms >= end_ms)
 
 
 def _select_lives(lives: Iterable[Life], owning: set[tuple[str, int]]) -> Iterator[Life]:

@@ -6,6 +6,7 @@ from fsm.audit.findings import Cause, FindingKind, Severity
 from fsm.audit.group import judge, rebalances
 from fsm.audit.group.coverage import find_coverage
 from fsm.audit.limits import Limits
+from fsm.audit.live.settling import select_needed
 from fsm.audit.rows import Begun, Ended, GroupRows, MemberRebalance, Place
 
 
@@ -250,3 +251,12 @@ def test_a_storm_is_many_turns_that_move_partitions():
     assert [f.kind for f in judge("g", GroupRows(rebalances=busy))] == [FindingKind.REBALANCE_STORM]
     assert judge("g", GroupRows(rebalances=busy[1:])) == []
     assert judge("g", GroupRows(rebalances=idle)) == []
+
+
+def test_what_is_pending_revocation_does_not_hide_its_last_owner(interval):
+    """Rows of long ago are dropped, but for those that a later judgement needs."""
+    before = interval("a", 0, 1000)
+    rows = [before, interval("a", 1000, 5000, begun=Begun.PENDING)]
+    assert select_needed(rows, GroupRows(rows)) == rows
+    later = [interval("b", 6000, 7000), *rows]
+    assert select_needed(later, GroupRows(later)) == later[:1]
