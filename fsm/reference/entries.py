@@ -538,7 +538,7 @@ WEAK_SPOTS = Section(
             "W23",
             "A topic is deleted and recreated. A client fetches by name: a member that was assigned the old topic "
             "reads the new one as soon as it knows the new id, even if the new topic is assigned to another member.",
-            "Two users of a partition, until the first one has revoked the old one: seen of Java consumers of 4.4.0. "
+            "Two users of a partition, until the first one has revoked the old one: observed with Java consumers of 4.4.0. "
             "Its auto-commit stores the position in the old topic for the new one.",
             tests=(
                 f"{_FOUND}consumer_group_kinds.py::test_a_topic_that_is_made_anew_is_used_before_it_is_assigned",
