@@ -538,8 +538,8 @@ WEAK_SPOTS = Section(
             "W23",
             "A topic is deleted and recreated. A client fetches by name: a member that was assigned the old topic "
             "reads the new one as soon as it knows the new id, even if the new topic is assigned to another member.",
-            "Two users of a partition, until the first one has revoked the old one: observed with Java consumers of 4.4.0. "
-            "Its auto-commit stores the position in the old topic for the new one.",
+            "Two users of a partition, until the first one has revoked the old one: observed with Java consumers of "
+            "4.4.0. Its auto-commit stores the position in the old topic for the new one.",
             tests=(
                 f"{_FOUND}consumer_group_kinds.py::test_a_topic_that_is_made_anew_is_used_before_it_is_assigned",
                 "tests/member/test_hazards.py::test_w23_topic_made_anew_is_another_one",
@@ -564,7 +564,8 @@ WEAK_SPOTS = Section(
             "W26",
             "A Connect worker that lost its membership, or was paused for its session timeout, keeps running its "
             "units until it has settled.",
-            "A task runs on two workers at once, for at most two rounds after its return. Observed with workers of 4.3.1.",
+            "A task runs on two workers at once, for at most two rounds after its return. Observed with workers "
+            "of 4.3.1.",
             tests=(
                 f"{_FOUND}connect.py::test_a_worker_that_lost_its_membership_runs_what_is_anothers",
                 f"{_FOUND}connect.py::test_a_worker_that_stood_still_runs_what_is_anothers",

@@ -462,9 +462,9 @@ REPORTS = (
     Report(
         "W23",
         "A recreated topic is read by members that were assigned the old one",
-        "Java consumers 4.4.0 with a broker of 4.4.0; according to the checker, all releases. Subscriptions of the Java "
-        "client know no topic ids (`SubscriptionState`), and its fetcher uses the newest id that its metadata has for "
-        "a name.",
+        "Java consumers 4.4.0 with a broker of 4.4.0; according to the checker, all releases. Subscriptions of the "
+        "Java client know no topic ids (`SubscriptionState`), and its fetcher uses the newest id that its metadata has "
+        "for a name.",
         "fsm check consumer-group --topic-changes --disturb topic_recreated --every",
         (
             "A owns partitions 0 and 1 of a topic, which is deleted and recreated under the same name. B joins.",
