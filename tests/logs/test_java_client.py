@@ -472,6 +472,15 @@ def test_a_configuration_is_read_behind_a_task_and_with_blanks_for_tabs(shown: s
     assert read(CONFIG.replace(shown, otherwise)) == read(CONFIG)
 
 
+@pytest.mark.parametrize("text", ["Kafka version: 4.4.0", "App info kafka.consumer for c unregistered"])
+def test_lines_without_prefix_are_read_behind_a_task(text: str) -> None:
+    """The version of a sink's consumer, and its close."""
+    line = f"{TIME} INFO {{}}{text} (org.apache.kafka.common.utils.AppInfoParser)\n"
+    (records,) = read(line.format(""))
+    assert records
+    assert read(line.format("[sink|task-0] ")) == [records]
+
+
 def test_spring_adds_the_process_id_to_settings_and_version() -> None:
     """Several processes may share a client id; the pid tells them apart."""
     head = "2026-11-21T07:55:16.081Z   INFO 29348 --- [           main] o.a.k.c.c.AbstractConfig                 : "
