@@ -480,6 +480,7 @@ PLAIN: dict[str, Writer] = {
     "node": lines(lambda e: json.dumps({"level": 20, "time": e.ts_ms, "pid": 1, "hostname": "h", "msg": e.body})),
     "winston": lines(lambda e: f"{iso(e)} [debug]: {e.body}"),
     "markdown table": lines(lambda e: f"| {iso(e)} | {e.level} | {e.body} |"),
+    "ends of objects": lines(lambda e: f"{iso(e)} {json.dumps(e.body)}}}    "),
 }
 """For what any client says."""
 

@@ -264,7 +264,11 @@ def _find_closing(headers: Sequence[Header], whole: Sequence[str]) -> str:
         for begin, close in (("[", "]"), ("(", ")"), ("{", "}"), ("<", ">"), ('"', '"'), ("'", "'"))
         if (opened.count(begin) % 2 if begin == close else opened.count(begin) > opened.count(close))
     )
-    ends = [line.rstrip()[-_CLOSING_LENGTH:] for line in whole if line.rstrip()[-1:] in closers]
+    ends = [
+        text[-_CLOSING_LENGTH:]
+        for text in map(str.rstrip, whole)
+        if closers.intersection(text[len(text.rstrip(_CLOSERS)) :])
+    ]
     if not closers or len(ends) < 0.6 * len(whole):  # the first lines of multi-line messages have other ends
         return ""
     common = _find_shared(ends, 0.8 * len(ends))
@@ -273,6 +277,7 @@ def _find_closing(headers: Sequence[Header], whole: Sequence[str]) -> str:
 
 
 _FEWEST_CLOSED, _CLOSING_LENGTH = 5, 120
+_CLOSERS = "|;~^│┃])}>\"',"
 
 
 def find_line_end(

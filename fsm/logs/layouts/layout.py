@@ -220,7 +220,7 @@ class Layout:
         if "#012" in text:
             text = text.replace("#012", "\n").replace("#011", "\t")
         if "\\n" in text or (self.quoted and "\\" in text):
-            return _ESCAPED.sub(lambda found: _ESCAPES[found[1]], text)
+            return unescape(text)
         return text
 
     @cached_property
@@ -304,6 +304,13 @@ _CONTINUATION = re.compile(
 _BEGINNING = 400
 _OPENS = re.compile(r"\s*\{\s*\n")
 _INDENT = re.compile(r"[^\n]*(\n[ \t]+)")
+
+
+def unescape(text: str) -> str:
+    """Undoes the escaping inside quotes."""
+    return _ESCAPED.sub(lambda found: _ESCAPES[found[1]], text)
+
+
 _ESCAPED = re.compile(r'\\([nrt"\\])')
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
 _CODES = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&#39;", "'"), ("&amp;", "&"))

@@ -29,7 +29,7 @@ from fsm.logs.layouts import stamps
 from fsm.logs.layouts.ends import find_end, find_line_end, find_tail, have_end_fields, strip_end, words_of
 from fsm.logs.layouts.frames import GAP, Found, Frame, Named, Numbered, Parts, clean
 from fsm.logs.layouts.headers import HEADER_LIMIT, SLOTS, Header, Token, find_commonest, find_program_slots, split
-from fsm.logs.layouts.layout import ENDS, GAPS, Description, Layout, marks_of, signs_of
+from fsm.logs.layouts.layout import ENDS, GAPS, Description, Layout, marks_of, signs_of, unescape
 from fsm.logs.reading.entries import CONTINUES, LINE_LIMIT
 
 MOST_LAYOUTS = 4
@@ -329,7 +329,9 @@ def _find_begin(line: str, mark: int, client: Client) -> int | None:
         for place in range(mark, max(-1, mark - HEADER_LIMIT), -1):
             if place and text[place - 1] not in _BEFORE_MESSAGES:
                 continue
-            if client.understand(Message(1, text[place:])):
+            if client.understand(Message(1, text[place:])) or (
+                "\\" in text and client.understand(Message(1, unescape(text[place:])))
+            ):
                 return place
     return None
 
