@@ -294,6 +294,18 @@ def test_a_quoted_message_is_nobodys(before: str, tmp_path: Path) -> None:
     assert [one for one in found if one.group == "g"] == []
 
 
+def test_words_without_bearing_in_a_known_layout_are_no_unknown_layout(tmp_path: Path) -> None:
+    """A consumer's network client says nothing about its group, however often."""
+    told = [
+        e._replace(text="[Consumer clientId=a, groupId=g] Node -1 disconnected.", logger="o.a.k.clients.NetworkClient")
+        for e in events("java")
+    ]
+    reader = PieceReader(Piece(str(write(tmp_path / "a.log", JAVA["spring"](told), told)), 0, WHOLE), formats())
+    list(reader.entries())
+    assert not reader.layouts
+    assert not reader.guesses
+
+
 @pytest.mark.parametrize("name", BEHIND)
 def test_what_stands_behind_each_line_changes_nothing(name: str, tmp_path: Path) -> None:
     """Of Kafka's own layout, which ends with the logger; first lines, last lines and those between."""

@@ -449,6 +449,10 @@ OTHERS: dict[str, Writer] = {
     "start of a pod": objects(
         lambda e: {"timestamp": "2026-11-20T00:00:00Z", "msg": e.body, "at": e.ts_ms / 1000, "logger": e.logger}
     ),
+    "test containers": per_line(
+        kafka_line,
+        lambda e, p: f"{berlin(e)}  INFO 62 --- [orders] [ream--441944745] c.c.KafkaContainer : STDOUT: {p}",
+    ),
     "brackets": lines(lambda e: f"[{iso(e)}][{e.level}][{e.thread}][{e.logger}] {e.body}"),
     "no space": lines(lambda e: f"[{iso(e)}][{e.level}][{e.logger}]{e.body}"),
     "datadog csv": lambda ev: (

@@ -200,7 +200,7 @@ def _learn_blocks(blocks: Iterator[bytes], tail: bytes, modified_ms: int, format
     known = _known(tuple(one for one in formats if one.client is None))
     clients = tuple(one.client for one in formats if one.client is not None)
     pattern = next((one.layout for one in formats if one.client is not None), LEARNED)
-    learned, seen, head = NOTHING, 0, b""
+    learned, seen, head, strange = NOTHING, 0, b"", False
     lines: list[bytes] = []
     marked: list[int] = []
     for block in blocks:
@@ -213,12 +213,16 @@ def _learn_blocks(blocks: Iterator[bytes], tail: bytes, modified_ms: int, format
         if broken or any(_is_new(part, found, known, clients, learned.layouts) for part, found in some):
             own, found = _select_lines(block, clients)
             # A partial line may look like one of a known layout.
-            open_lines, speaking = (found, clients) if broken else _find_unexplained(own, found, known, clients)
+            open_lines, speaking, is_strange = (
+                _Unexplained(found, clients, True) if broken else _find_unexplained(own, found, known, clients)
+            )
             marked += [len(lines) + i for i in open_lines]
             lines += own
             if open_lines:
                 speaking = tuple(one for one in clients if one in (*learned.clients, *speaking))
                 learned = _learn_lines(lines, marked, File(head, tail, modified_ms, pattern), speaking)
+                strange = strange or is_strange
+                learned = learned if strange else learned._replace(guesses=())
         if seen >= _ENOUGH or learned.whole:
             break
     return learned
@@ -232,7 +236,7 @@ def _is_new(
     layouts: Sequence[Layout],
 ) -> bool:
     """Whether marked lines have none of the known layouts, and most of them none of the learned ones."""
-    open_lines, _ = _find_unexplained(lines, marked, known, clients)
+    open_lines = _find_unexplained(lines, marked, known, clients).lines
     texts = [clean(lines[i][:LINE_LIMIT].decode("utf-8", "replace")).removesuffix("\r") for i in open_lines]
     return 2 * sum(not any(explains(layout, text) for layout in layouts) for text in texts) > len(texts)
 
@@ -289,14 +293,24 @@ class _Known:
 _known = lru_cache(maxsize=16)(_Known)
 
 
+class _Unexplained(NamedTuple):
+    """The marked lines that no known layout explains."""
+
+    lines: Sequence[int]
+    clients: tuple[Client, ...]
+    """The clients of their marks."""
+    strange: bool
+    """Whether some of them do not have a known layout at all."""
+
+
 def _find_unexplained(
     lines: Sequence[bytes], marked: Sequence[int], known: _Known, clients: tuple[Client, ...]
-) -> tuple[list[int], tuple[Client, ...]]:
-    """The marked lines that no known layout explains, and the clients of their marks.
+) -> _Unexplained:
+    """The marked lines that no known layout explains.
 
     Marks may also be words of other programs: a line in a known layout can only be of clients that print in that layout
-    elsewhere, or of any client if none does. A JSON object may begin like that of a known layout and have other names
-    for the rest.
+    elsewhere, or of any client if none does: then another program prints its lines, if these are too many for quotes. A
+    JSON object may begin like that of a known layout and have other names for the rest.
     """
     out: list[int] = []
     speaking: set[str] = set()
@@ -305,6 +319,8 @@ def _find_unexplained(
     owned = known.owners(lines, marked)
     explained = {i: hits for i, its in owned.items() if (hits := _list_candidates(lines[i][:LINE_LIMIT], its))}
     misread = _find_misread(lines, explained)
+    printed_by_others = not explained and len(owned) >= _FEWEST_PRINTED
+    strange = bool(misread)
     for i, its in owned.items():
         if i in misread:
             named = frozenset(one.name for one in its)
@@ -317,12 +333,18 @@ def _find_unexplained(
         matching = frozenset(one.name for one in its if not text or one.parse(text, UTC) is not None)
         if matching not in others:
             related = _find_related(matching, known.formats) if matching and explained else names
-            others[matching] = tuple(one for one in clients if one.name in related and one.name not in matching)
+            others[matching] = tuple(
+                one for one in clients if one.name in related and (printed_by_others or one.name not in matching)
+            )
         if others[matching] and marks_of(others[matching]).search(line):
             silent = (one for one in others[matching] if one.name not in speaking)
             speaking |= {one.name for one in silent if marks_of((one,)).search(line)}
+            strange = strange or not matching
             out.append(i)
-    return out, tuple(client for client in clients if client.name in speaking)
+    return _Unexplained(out, tuple(client for client in clients if client.name in speaking), strange)
+
+
+_FEWEST_PRINTED = 5
 
 
 def _list_candidates(line: bytes, owners: Iterable[Format]) -> list[Format]:
