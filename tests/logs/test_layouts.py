@@ -576,8 +576,14 @@ def test_a_document_that_is_cut_is_read_as_far_as_it_goes(tmp_path: Path) -> Non
     assert 0 < len(found) < len(whole)
 
 
-@pytest.mark.parametrize("line", ['{ "a { " name " => " }', '{ "a" => "b', '{"a" => {' * 200, '{ "a" => ' + "[" * 5000])
-def test_what_only_looks_like_a_ruby_hash_is_no_object(line: str) -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        *('{ "a { " name " => " }', '{ "a" => "b', '{"a" => {' * 200, '{ "a" => ' + "[" * 5000),
+        *("{ a: 'b", "{ a: ' + }", "{ a: {" * 2000, "{ a: [Object", "{ a: b }", "{ a: 'b' + 'c }" * 500),
+    ],
+)
+def test_what_only_looks_like_an_object_is_none(line: str) -> None:
     assert json_object(line) is None
 
 

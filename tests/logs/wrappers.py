@@ -461,7 +461,28 @@ OTHERS: dict[str, Writer] = {
 }
 """More of them, with one recording each."""
 
+
+def node_text(text: str) -> str:
+    """As Node's console quotes a text."""
+    quote = next((quote for quote in "'\"`" if quote not in text), "'")
+    inner = text.replace("\\", "\\\\").replace("\n", "\\n").replace("'", "'" if quote != "'" else "\\'")
+    return f"{quote}{inner}{quote}"
+
+
+def node_object(e: Event) -> str:
+    """An event of node-rdkafka as the console prints it, long texts in parts."""
+    facility, _, rest = e.text.partition(" ")
+    name, _, text = rest[1:].partition("] ")
+    parts = " +\n    ".join(node_text(text[i : i + 100]) for i in range(0, len(text), 100))
+    fields = f"severity: 7,\n  fac: '{facility}',\n  name: {node_text(name)},\n  time: {iso(e)}"
+    return f"{{\n  {fields},\n  message: {parts}\n}}"
+
+
 PLAIN: dict[str, Writer] = {
+    "node console": lambda events: "Server is up\n" + lines(node_object)(events),
+    "node console line": lines(
+        lambda e: f"{iso(e)} kafka {{ level: 7, message: {node_text(e.body)}, more: [Object] }}"
+    ),
     "python": lines(lambda e: f"{iso(e, ' ', ',', '')} - rdkafka - {e.level} - {e.body}"),
     "python basic": lines(lambda e: f"{e.level}:rdkafka:{e.body}"),
     "ruby": lines(lambda e: f"D, [{iso(e, zone='', digits=6)} #4711] DEBUG -- rdkafka: {e.body}"),

@@ -125,9 +125,13 @@ def text_of(value: object) -> str:
 
 def json_object(line: str) -> tuple[str, dict[str, Any]] | None:
     """The text before the JSON object at the end of a line, and the object. Commas and brackets of a surrounding array
-    are dropped. A Ruby hash is read like JSON."""
+    are dropped. Ruby's hashes and Node's objects, as printed, are read like JSON."""
     found = _find_last_object(line)
-    return _find_last_object(_convert_ruby(line)) if found is None and _RUBY_PAIR.search(line) else found
+    if found is None and _RUBY_PAIR.search(line):
+        return _find_last_object(_convert_ruby(line))
+    if found is None and _NODE_PAIR.search(line):
+        return _find_last_object(_convert_node(line))
+    return found
 
 
 def _find_last_object(line: str) -> tuple[str, dict[str, Any]] | None:
@@ -164,6 +168,35 @@ _RUBY = re.compile(
     r'("(?:[^"\\]|\\.|"(?!\s*(?:=>|[,}\]]|\Z)))*+")|=>|\[\d+\](?= )|((?=\d{4}-\d|nil|true|false)[\w.:+-]+)', re.DOTALL
 )
 """A string, which may contain unescaped quotes (Fluent Bit); an arrow; the index of an array item; a time or a word."""
+
+
+def _convert_node(line: str) -> str:
+    """The line with its object, as printed by Node's console, converted to JSON. Long texts are printed in parts with a
+    plus sign between them."""
+    begin = '"'
+
+    def token(found: re.Match[str]) -> str:
+        nonlocal begin
+        if found[1]:
+            inner = _NODE_CHARACTER.sub(lambda one: _NODE_CHARACTERS.get(one[0], one[0]), found[1][1:-1])
+            text, begin = begin + inner + ("" if found[2] else '"'), "" if found[2] else '"'
+            return text
+        return json.dumps(found[3] or found[4]) if found[3] or found[4] else "null"
+
+    start = max(0, line.find("{"))
+    return line[:start] + _NODE.sub(token, line[start:])
+
+
+_NODE_PAIR = re.compile(r"\{\s*[A-Za-z_$][\w$]{0,60}: ")
+_NODE = re.compile(
+    r"""('(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|`(?:[^`\\]|\\.)*+`)(\s*\+\s*)?"""
+    r"|([A-Za-z_$][\w$]*)(?=: )|((?=\d{4}-\d)[\w.:+-]+)"
+    r"|\[(?:Object|Array|Function|Circular)\b[^\]\n]*\]|\bundefined\b",
+    re.DOTALL,
+)
+"""A text, possibly one that goes on; a name; a time; a value that is not shown."""
+_NODE_CHARACTER = re.compile(r"\\.|\"", re.DOTALL)
+_NODE_CHARACTERS = {'"': '\\"', "\\'": "'", "\\`": "`", "\\x": "\\u00"}
 
 
 def json_array(line: str) -> tuple[str, dict[str, Any]] | None:
@@ -323,13 +356,19 @@ _OPENS = re.compile(rb"(?:, |\S[^{\n]{0,200}[ \t])?([ \t]*)\{\s*\Z")
 
 
 def find_pretty(head: bytes) -> Pretty | None:
-    """The indentation of a text that consists of objects over several lines, from the most common one; None for any
-    other text."""
+    """The indentation of a text of objects over several lines, from the most common one; None for any other text. Other
+    lines may precede them if several objects are opened and closed."""
     lines = head.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    if not _OPENS.match(lines[0]) and lines[0].strip() != b"[":
-        return None
     indents = Counter(found[1] for line in lines if (found := _OPENS.match(line)))
-    return Pretty(min(indents, key=lambda indent: (-indents[indent], len(indent)))) if indents else None
+    if not indents:
+        return None
+    indent = min(indents, key=lambda indent: (-indents[indent], len(indent)))
+    closed = sum(line.rstrip(b" \t\r,]") == indent + b"}" for line in lines)
+    begins = _OPENS.match(lines[0]) is not None or lines[0].strip() == b"["
+    return Pretty(indent) if begins or closed >= max(_FEWEST_OBJECTS, 0.9 * indents[indent] - 1) else None
+
+
+_FEWEST_OBJECTS = 3
 
 
 def _read_rows(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
