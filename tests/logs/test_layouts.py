@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from logs.coded import CODED
 from logs.exports import EXPORTS
 from logs.shown import SHOWN
-from logs.wrappers import JAVA, OTHERS, PLAIN, TOOLS, Event, Writer, iso, java_events, librdkafka_events
+from logs.wrappers import JAVA, OTHERS, PLAIN, TOOLS, Event, Writer, iso, java_events, kafka_line, librdkafka_events
 from recordings import DATA, logs, opened
 
 from fsm.audit.reading.scanning import Scanner
@@ -524,6 +524,26 @@ def test_a_scan_finds_in_frames_what_reading_every_line_finds(name: str, tmp_pat
 CHATTER = Event(
     0, "INFO", "com.example.Orders", "main", "Order 17 was stored", "x.y.StoreException: no\n\tat x.y.Z(Z.java:1)"
 )
+
+
+@pytest.mark.parametrize("line", [kafka_line, lambda e: e.body], ids=["lines", "messages"])
+def test_lists_of_bytes_are_read_wherever_they_stand(line: Callable[[Event], str], tmp_path: Path) -> None:
+    """Journald exports a message with colours so; here none stands in the part of the file that decides on codes."""
+    told = [e for e in events("java") if "\n" not in e.body]
+    chatter = CHATTER._replace(ts_ms=told[0].ts_ms, text="Order 17 was stored " * 10, trace="")
+    rows = [(e, line(e)) for e in (*told[:40], *[chatter] * 300)]
+    rows += [(e, f"\x1b[1m{line(e)}\x1b[0m") for e in told[40:]]
+    fields = (
+        {"__REALTIME_TIMESTAMP": str(e.ts_ms * 1000), "MESSAGE": list(text.encode()) if "\x1b" in text else text}
+        for e, text in rows
+    )
+    path = write(tmp_path / "a.json", "".join(f"{json.dumps(one, separators=(',', ':'))}\n" for one in fields), told)
+    assert path.read_bytes().index(b"[27,") > HEAD
+    found, layouts = read(path, CLIENTS["java"])
+    assert found == said(CLIENTS["java"], told, set(layouts[0].lost))
+    few = Scanner(PieceReader(Piece(str(path), 0, WHOLE), formats()), marks_of(clients()), UTC)
+    assert [without_pid(record) for one in few.scan() for record in one.records or ()] == found
+    assert few.passed > 0
 
 
 @pytest.mark.parametrize("framed", [False, True])

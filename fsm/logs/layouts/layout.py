@@ -106,6 +106,12 @@ class Layout:
             outer = outer._replace(stream="\0".join((outer.stream, *words)))
         return outer
 
+    @property
+    def hidden(self) -> tuple[bytes, ...]:
+        """What is in every line whose message may have marks that a search in the line does not find."""
+        frames = (frame for frame in self.frames if isinstance(frame, Named))
+        return _LISTS if any(frame.roles.text == _JOURNALD for frame in frames) else ()
+
     @cached_property
     def second(self) -> re.Pattern[str] | None:
         """The pattern of the header's second line, if it has one."""
@@ -306,6 +312,11 @@ _OPENS = re.compile(r"\s*\{\s*\n")
 _INDENT = re.compile(r"[^\n]*(\n[ \t]+)")
 
 
+_JOURNALD = "MESSAGE"
+_LISTS = tuple(f'"{_JOURNALD}"{colon}['.encode() for colon in (":", ": ", " : "))
+"""How journald exports a message with unprintable characters, such as colours: as a list of its bytes."""
+
+
 def unescape(text: str) -> str:
     """Undoes the escaping inside quotes."""
     return _ESCAPED.sub(lambda found: _ESCAPES[found[1]], text)
@@ -370,14 +381,15 @@ def _make_format(layout: Layout, begins: Begins, client: Client) -> Format:
     def parse(entry: str, zone: tzinfo) -> Sequence[TraceRecord] | None:
         return layout.records(client, entry, zone)
 
+    needles = (*client.marks, *layout.hidden)
     return Format(
         client.name,
         LEARNED,
         _ANY_BYTE,
         begins,
-        marks_of((client,)),
+        words(*needles),
         parse,
-        client.marks,
+        needles,
         client=client,
         find_program=layout.find_program if layout.names_programs else None,
     )

@@ -20,9 +20,9 @@ import numpy as np
 from fsm.logs import Client, Format
 from fsm.logs.exports.tables import Table, rows_of
 from fsm.logs.layouts.frames import GAP, Named, Peeled, clean
-from fsm.logs.layouts.layout import Layout, marks_of
+from fsm.logs.layouts.layout import Layout
 from fsm.logs.reading.beginnings import LONGEST, Beginnings
-from fsm.logs.reading.blocks import Numbers, line_bounds
+from fsm.logs.reading.blocks import Numbers, line_bounds, words
 from fsm.logs.reading.entries import ENTRY_LIMIT, Block, Entry, Run
 
 MOST_STREAMS = 1000
@@ -167,7 +167,8 @@ class StreamScanner:
         """Entries that were counted but not created."""
         self._owned = owned
         self._streams = _Streams(layouts, formats)
-        self._marks = marks_of(tuple(clients))
+        hidden = (needle for layout in layouts for needle in layout.hidden)
+        self._marks = words(*(mark for client in clients for mark in client.marks), *hidden)
         reach = max(map(_measure_reach, layouts))
         self._kinds = Beginnings(min(reach, LONGEST))
         self._reach_suffices = reach <= LONGEST
