@@ -175,8 +175,9 @@ def _build_regex(tokens: tuple[Token, ...], roles: tuple[str, ...]) -> str:
         if kind == "blank" and what.isdigit():
             out += rf"[ \t]{{{what}}}(?![ \t])"
         elif kind == "blank":
-            # The first token may be right-aligned.
-            out += r"[ \t]*" if i == 0 and not what else r"(?:[ \t]+|\Z)" if i == len(tokens) - 1 else r"[ \t]+"
+            # The first token may be right-aligned, and a level may fill its column.
+            free = (i == 0 and not what) or _is_beside_level(tokens, roles, i, slot)
+            out += r"[ \t]*" if free else r"(?:[ \t]+|\Z)" if i == len(tokens) - 1 else r"[ \t]+"
         elif kind == "text":
             out += re.escape(what)
         else:
@@ -186,6 +187,13 @@ def _build_regex(tokens: tuple[Token, ...], roles: tuple[str, ...]) -> str:
             out += f"(?>({found})" if opened else r"(\S*)" if kind == "lazy" else f"({found})"
             slot += 1
     return out + (")" if opened else "")
+
+
+def _is_beside_level(tokens: tuple[Token, ...], roles: tuple[str, ...], i: int, slot: int) -> bool:
+    """Whether a blank, before the given slot, separates a level from constant text."""
+    around = [token.kind for token in tokens[max(0, i - 1) : i + 2]]
+    near = slot - 1 if around[0] == "word" else slot
+    return sorted(around) == ["blank", "text", "word"] and 0 <= near < len(roles) and roles[near] == "level"
 
 
 def _build_slot(kind: str, what: str, role: str) -> str:

@@ -15,7 +15,7 @@ from fsm.logs import LEARNED, Client, Format, Message, clients
 from fsm.logs.layouts import fields as structured
 from fsm.logs.layouts import stamps
 from fsm.logs.layouts.ends import strip_context, understand, words_of
-from fsm.logs.layouts.frames import Found, Frame, Named, Peeled, clean, peel_all
+from fsm.logs.layouts.frames import Found, Frame, Named, Parts, Peeled, clean, peel_all
 from fsm.logs.layouts.headers import HEADER_LIMIT, Header
 from fsm.logs.layouts.java_layouts import without_trace
 from fsm.logs.reading.blocks import Words, words
@@ -105,6 +105,14 @@ class Layout:
                 outer = outer._replace(text=outer.text[match.end() :])
             outer = outer._replace(stream="\0".join((outer.stream, *words)))
         return outer
+
+    @property
+    def has_time(self) -> bool:
+        """Whether a field, or the text before the fields or the message, is a time."""
+        named = [frame for frame in self.frames if isinstance(frame, Named)]
+        headers = [*self.headers, *(frame.before for frame in named if frame.before is not None)]
+        parts = any(isinstance(frame, Parts) for frame in self.frames)
+        return parts or any(frame.roles.time for frame in named) or any("time" in one.roles for one in headers)
 
     @property
     def hidden(self) -> tuple[bytes, ...]:

@@ -145,7 +145,9 @@ class _Lines:
 
 
 def _learn(seen: _Lines) -> Layout | None:
-    """The layout of these lines, or None."""
+    """The layout of these lines, or None. A table or pairs without a time count only if the lines themselves have none,
+    either."""
+    timeless = None
     if len(seen.frames) < MOST_FRAMES:
         for find_frame in (
             _find_grep,
@@ -164,18 +166,24 @@ def _learn(seen: _Lines) -> Layout | None:
             inner = _join_parts(frame, seen.lines)
             still = _find_marked(inner, seen.clients)
             layout = _learn(replace(seen, lines=inner, marked=still, frames=(*seen.frames, frame)))
-            if layout is not None:
+            if layout is not None and (layout.has_time or frame.name not in _DOUBTFUL):
                 return layout
+            timeless = timeless or layout
     hits = _find_hits(seen)
     if not hits:
-        return None
+        return timeless
     befores = [before for _, before in hits]
     bare = sum(not before for before in befores)
     headers = [] if bare > len(hits) // 2 else find_commonest(map(split, filter(None, befores)))
     timed = any(isinstance(frame, Named) and frame.roles.time for frame in seen.frames)
     if not timed and not any("time" in header.roles for header in headers):
         headers = _find_two_line_headers(seen, hits) or headers
-    return _make_layout(seen.frames, headers, seen.lines, seen.sample)
+    layout = _make_layout(seen.frames, headers, seen.lines, seen.sample)
+    return layout if timeless is None or layout.has_time else timeless
+
+
+_DOUBTFUL = ("csv", "logfmt")
+"""Frames that some lines only seem to have."""
 
 
 def _make_layout(frames: tuple[Frame, ...], headers: Sequence[Header], lines: Sequence[str], sample: Sample) -> Layout:
