@@ -333,6 +333,50 @@ def test_what_stands_behind_each_line_of_other_clients_changes_nothing(name: str
         assert want
 
 
+def go_text(value: object) -> str:
+    """A value as Go prints it."""
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{key}:{go_text(one)}' for key, one in value.items())}]"
+    return f"[{' '.join(map(go_text, value))}]" if isinstance(value, list) else str("<nil>" if value is None else value)
+
+
+def pairs(fields: dict[str, object], as_json: bool) -> str:
+    """Fields as loggers put them behind a message; only values with blanks are quoted."""
+    texts = {
+        name: json.dumps(value, separators=(",", ":")) if as_json and isinstance(value, dict) else go_text(value)
+        for name, value in fields.items()
+    }
+    return " ".join(
+        f"{name}={text if text and not re.search(r'[ =]', text) else json.dumps(text)}" for name, text in texts.items()
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        lambda at, text, fields: f"INFO[{at[17:19]}] {text:<44} {pairs(fields, False)}",
+        lambda at, text, fields: f"{at} [INFO]  kafka: {text}: {pairs(fields, False)}",
+        lambda at, text, fields: f"{at[11:19]} INFO {text} {pairs(fields, False)}",
+        lambda at, text, fields: f"\x1b[90m{at}\x1b[0m \x1b[32mINF\x1b[0m {text} {pairs(fields, True)}",
+        lambda _at, text, fields: f"{text}\t{json.dumps(fields)}",
+    ],
+    ids=["logrus", "hclog", "charm", "zerolog", "nothing before"],
+)
+def test_fields_behind_messages_are_read(line: Callable[[str, str, dict[str, object]], str], tmp_path: Path) -> None:
+    """As pairs behind words that nothing quotes, or as an object behind words with nothing before them."""
+    data = logs("client")["franz_consumer.sigstop_twice"]["A.log"].decode()
+    path = tmp_path / "plain.log"
+    path.write_text(data)
+    want, _ = read(path, CLIENTS["franz-go"])
+    rows = (row.split("\t") for row in data.splitlines())
+    told = [(at, text, json.loads(fields[0]) if fields else {}) for at, _, text, *fields in rows]
+    path = tmp_path / "a.log"
+    path.write_text("".join(f"{line(*one)}\n" for one in told))
+    found, _ = read(path, CLIENTS["franz-go"])
+    assert [replace(r, ts_ms=0) for r in found] == [replace(r, ts_ms=0) for r in want]
+    assert want
+
+
 def test_known_layouts_need_no_learning(tmp_path: Path) -> None:
     """What is written in a known layout is read as ever."""
     told = events("java")

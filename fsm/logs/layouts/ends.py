@@ -312,11 +312,11 @@ _ALONE = "$|│┃\"'"
 
 
 def have_end_fields(lines: Sequence[str], headers: Sequence[Header], after: Header | None) -> bool:
-    """Whether lines end with an object of their fields, possibly followed by the common end."""
-    whole = _sample_entries(lines, headers)
+    """Whether lines end with their fields, possibly followed by the common end."""
+    whole = _sample_entries(lines, headers) if headers else [line for line in lines if line.strip()]
     ends = re.compile(after.regex + r"[ \t]*\Z", re.ASCII) if after is not None else None
     whole = [ends.sub("", line) if ends is not None else line for line in whole]
-    return sum(bool((tail := structured.json_tail(line)) and tail[1]) for line in whole) > 0.3 * len(whole)
+    return sum(bool((tail := structured.end_fields(line)) and tail[1]) for line in whole) > 0.3 * len(whole)
 
 
 _LAST = re.compile(r"(?:[ \t]+(?:\([^()\s]{1,200}(?: \w{1,60})?\)|\[[^\[\]\n]{1,120}\])){1,2}\Z")

@@ -181,7 +181,9 @@ def _convert_node(line: str) -> str:
             inner = _NODE_CHARACTER.sub(lambda one: _NODE_CHARACTERS.get(one[0], one[0]), found[1][1:-1])
             text, begin = begin + inner + ("" if found[2] else '"'), "" if found[2] else '"'
             return text
-        return json.dumps(found[3] or found[4]) if found[3] or found[4] else "null"
+        if found[3] or found[4]:
+            return json.dumps(found[3] or found[4])
+        return found[0] if found[0].startswith("\\") else "null"
 
     start = max(0, line.find("{"))
     return line[:start] + _NODE.sub(token, line[start:])
@@ -190,11 +192,11 @@ def _convert_node(line: str) -> str:
 _NODE_PAIR = re.compile(r"\{\s*[A-Za-z_$][\w$]{0,60}: ")
 _NODE = re.compile(
     r"""('(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|`(?:[^`\\]|\\.)*+`)(\s*\+\s*)?"""
-    r"|([A-Za-z_$][\w$]*)(?=: )|((?=\d{4}-\d)[\w.:+-]+)"
-    r"|\[(?:Object|Array|Function|Circular)\b[^\]\n]*\]|\bundefined\b",
+    r"|(?<![\w$])([A-Za-z_$][\w$]{0,60})(?=: )|(?<!\w)((?=\d{4}-\d)[\w.:+-]+)"
+    r"|\[(?:Object|Array|Function|Circular)\b[^\]\n]{0,200}\]|\bundefined\b|\\.",
     re.DOTALL,
 )
-"""A text, possibly one that goes on; a name; a time; a value that is not shown."""
+"""A text, possibly one that goes on; a name; a time; a value that is not shown; what opens no text."""
 _NODE_CHARACTER = re.compile(r"\\.|\"", re.DOTALL)
 _NODE_CHARACTERS = {'"': '\\"', "\\'": "'", "\\`": "`", "\\x": "\\u00"}
 
@@ -240,6 +242,30 @@ def json_tail(line: str) -> tuple[str, dict[str, Any]] | None:
     return None
 
 
+def end_fields(line: str) -> tuple[str, dict[str, Any]] | None:
+    """The text before the fields at the end of a text, a JSON object or pairs, and the fields."""
+    return json_tail(line) or _pairs_tail(line)
+
+
+def _pairs_tail(line: str) -> tuple[str, dict[str, Any]] | None:
+    text, fields = line.rstrip(), dict[str, Any]()
+    pairs = list(_END_PAIR.finditer(text)) if "=" in text else []
+    end = len(text)
+    for pair in reversed(pairs):
+        if text[pair.end() : end].strip():
+            break
+        end = pair.start()
+        fields[pair[1][:-1]] = _parse_value(pair[2])
+    return (text[:end].rstrip().removesuffix(":"), fields) if fields else None
+
+
+def _parse_value(text: str) -> Any:
+    try:
+        return json.loads(text) if text[:1] in ("{", "[") else _unquote(text)
+    except (ValueError, RecursionError):
+        return text
+
+
 _TAIL = re.compile(r"[ \t]+\{(?=[\"}])")
 _MOST_TRIES = 20
 _DECODER = json.JSONDecoder(strict=False)
@@ -253,6 +279,8 @@ _VALUES = (
     r"\d[\d./-]{5,11}[ T]\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?(?: ?(?:Z|[+-]\d\d:?\d\d))?(?![^\s,})\]])",
     r'[^\s",]*',
 )
+_END_PAIR = re.compile(rf"(?<=[ \t])({_NAME})({_VALUES[0]}|[\[{{]\S*[\]}}](?=\s|\Z)|[^\s\"',()\[\]{{}}]*(?=\s|\Z))")
+"""A pair behind a message: brackets, if any, are around the whole value."""
 _PAIR = re.compile(rf"(?:^|(?<=[\s,{{(]))({_NAME})({'|'.join(_VALUES)})")
 """A pair. A value may contain unescaped quotes and line feeds."""
 

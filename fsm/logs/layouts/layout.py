@@ -63,7 +63,7 @@ class Layout:
     after: Header | None
     """The common end of messages."""
     tail: bool
-    """Whether a JSON object of fields follows the message."""
+    """Whether fields follow the message, as a JSON object or as pairs."""
     first: tuple[re.Pattern[str], ...]
     """The parts of the headers that identify the first line of an entry."""
     repeated: re.Pattern[str] | None
@@ -174,7 +174,7 @@ class Layout:
         text, error = without_trace(self._strip_lines(text))
         whole, (text, behind) = text, self._strip_end(text)
         attributes: Mapping[str, Any] = {}
-        if self.tail and (ended := structured.json_tail(text)) is not None:
+        if self.tail and (ended := structured.end_fields(text)) is not None:
             attributes = ended[1]
             times = times or [(structured.find_time(attributes), "")]
             text, behind = self._strip_end(ended[0]) if text == whole else (ended[0], behind)

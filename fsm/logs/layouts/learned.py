@@ -326,7 +326,8 @@ _BEFORE_MESSAGES = frozenset("#< \t\n\"':|,;>)]}[({=")
 
 
 def _find_begin(line: str, mark: int, client: Client) -> int | None:
-    tail = structured.json_tail(line)
+    tail = structured.end_fields(line)
+    fields = tail[1] if tail is not None else {}
     ends = [line if tail is None or len(tail[0]) <= mark else tail[0]]
     for _ in range(2):
         end = _TAIL.search(ends[-1], max(0, len(ends[-1]) - HEADER_LIMIT))
@@ -337,8 +338,9 @@ def _find_begin(line: str, mark: int, client: Client) -> int | None:
         for place in range(mark, max(-1, mark - HEADER_LIMIT), -1):
             if place and text[place - 1] not in _BEFORE_MESSAGES:
                 continue
-            if client.understand(Message(1, text[place:])) or (
-                "\\" in text and client.understand(Message(1, unescape(text[place:])))
+            message = Message(1, text[place:], fields=fields)
+            if client.understand(message) or (
+                "\\" in text and client.understand(message._replace(text=unescape(message.text)))
             ):
                 return place
     return None
