@@ -32,6 +32,7 @@ from fsm.logs.exports import tables
 from fsm.logs.exports.recodings import HEAD, find_recoding
 from fsm.logs.layouts import stamps
 from fsm.logs.layouts.fields import json_object
+from fsm.logs.layouts.headers import score_logger
 from fsm.logs.layouts.layout import ENDS, GAPS, Description, marks_of
 from fsm.logs.layouts.pattern import in_layout
 from fsm.logs.reading.entries import LINE_LIMIT, parse_entry
@@ -331,6 +332,16 @@ def test_what_stands_behind_each_line_of_other_clients_changes_nothing(name: str
         found, _ = read(path, CLIENTS[client])
         assert [replace(r, detail="") for r in found] == [replace(r, detail="") for r in want]
         assert want
+
+
+def test_a_logger_may_have_a_line_number(tmp_path: Path) -> None:
+    """Only with its logger is a message that two clients print that of one of them."""
+    path = tmp_path / "a.log"
+    path.write_bytes(logs("client")["aiokafka.maxpoll"]["A.log"])
+    found, (layout,) = read(path, CLIENTS["aiokafka"])
+    assert {one.client_id for one in found} == {"aiokafka"}
+    assert "logger" not in layout.lost
+    assert score_logger(["consumer.go:17"] * 20) == 0
 
 
 def go_text(value: object) -> str:

@@ -480,6 +480,7 @@ def node_object(e: Event) -> str:
 
 PLAIN: dict[str, Writer] = {
     "node console": lambda events: "Server is up\n" + lines(node_object)(events),
+    "python dictionaries": lines(lambda e: repr({"at": iso(e), "line": e.body, "stack": None, "new": True})),
     "node console line": lines(
         lambda e: f"{iso(e)} kafka {{ level: 7, message: {node_text(e.body)}, more: [Object] }}"
     ),

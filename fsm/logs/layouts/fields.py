@@ -125,12 +125,12 @@ def text_of(value: object) -> str:
 
 def json_object(line: str) -> tuple[str, dict[str, Any]] | None:
     """The text before the JSON object at the end of a line, and the object. Commas and brackets of a surrounding array
-    are dropped. Ruby's hashes and Node's objects, as printed, are read like JSON."""
+    are dropped. Ruby's hashes, Node's objects and Python's dictionaries, as printed, are read like JSON."""
     found = _find_last_object(line)
     if found is None and _RUBY_PAIR.search(line):
         return _find_last_object(_convert_ruby(line))
-    if found is None and _NODE_PAIR.search(line):
-        return _find_last_object(_convert_node(line))
+    if found is None and _PRINTED_PAIR.search(line):
+        return _find_last_object(_convert_printed(line))
     return found
 
 
@@ -170,15 +170,15 @@ _RUBY = re.compile(
 """A string, which may contain unescaped quotes (Fluent Bit); an arrow; the index of an array item; a time or a word."""
 
 
-def _convert_node(line: str) -> str:
-    """The line with its object, as printed by Node's console, converted to JSON. Long texts are printed in parts with a
-    plus sign between them."""
+def _convert_printed(line: str) -> str:
+    """The line with its object, as printed by Node's console or by Python, converted to JSON. Node prints long texts in
+    parts with a plus sign between them."""
     begin = '"'
 
     def token(found: re.Match[str]) -> str:
         nonlocal begin
         if found[1]:
-            inner = _NODE_CHARACTER.sub(lambda one: _NODE_CHARACTERS.get(one[0], one[0]), found[1][1:-1])
+            inner = _PRINTED_CHARACTER.sub(lambda one: _PRINTED_CHARACTERS.get(one[0], one[0]), found[1][1:-1])
             text, begin = begin + inner + ("" if found[2] else '"'), "" if found[2] else '"'
             return text
         if found[3] or found[4]:
@@ -186,19 +186,19 @@ def _convert_node(line: str) -> str:
         return found[0] if found[0].startswith("\\") else "null"
 
     start = max(0, line.find("{"))
-    return line[:start] + _NODE.sub(token, line[start:])
+    return line[:start] + _PRINTED.sub(token, line[start:])
 
 
-_NODE_PAIR = re.compile(r"\{\s*[A-Za-z_$][\w$]{0,60}: ")
-_NODE = re.compile(
+_PRINTED_PAIR = re.compile(r"\{\s*(?:[A-Za-z_$][\w$]{0,60}|'[\w .@$-]{1,60}'): ")
+_PRINTED = re.compile(
     r"""('(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|`(?:[^`\\]|\\.)*+`)(\s*\+\s*)?"""
     r"|(?<![\w$])([A-Za-z_$][\w$]{0,60})(?=: )|(?<!\w)((?=\d{4}-\d)[\w.:+-]+)"
-    r"|\[(?:Object|Array|Function|Circular)\b[^\]\n]{0,200}\]|\bundefined\b|\\.",
+    r"|\[(?:Object|Array|Function|Circular)\b[^\]\n]{0,200}\]|\b(?:undefined|None|True|False)\b|\\.",
     re.DOTALL,
 )
 """A text, possibly one that goes on; a name; a time; a value that is not shown; what opens no text."""
-_NODE_CHARACTER = re.compile(r"\\.|\"", re.DOTALL)
-_NODE_CHARACTERS = {'"': '\\"', "\\'": "'", "\\`": "`", "\\x": "\\u00"}
+_PRINTED_CHARACTER = re.compile(r"\\.|\"", re.DOTALL)
+_PRINTED_CHARACTERS = {'"': '\\"', "\\'": "'", "\\`": "`", "\\x": "\\u00"}
 
 
 def json_array(line: str) -> tuple[str, dict[str, Any]] | None:

@@ -35,7 +35,8 @@ _CLASS = re.compile(
     r"(?:(?:[\w$-]{1,60}\.){1,20}[A-Z][\w$]{2,100}|[A-Z][a-z0-9]+(?:[A-Z][\w$]{1,100})+)(?::\d{1,6})?\Z", re.ASCII
 )
 """May be followed by a line number."""
-_DOTTED = re.compile(r"[A-Za-z_][\w-]{0,60}(?:\.[\w-]{1,60}){1,10}\Z", re.ASCII)
+_DOTTED = re.compile(r"(?!\w+\.[a-z]{1,5}:)[A-Za-z_][\w-]{0,60}(?:\.[\w-]{1,60}){1,10}(?::\d{1,6})?\Z", re.ASCII)
+"""May be followed by a line number, which a file in a source tree is not."""
 CLOSING = {"[": "]", "(": ")", "<": ">", "{": "}"}
 _INNER = {"[": r"[^\[\]\n]*", "(": r"[^()\n]*", "<": r"[^<>\n]*", "{": r"[^{}\n]*"}
 _FIELDS = {f"{opens}=": rf"[A-Za-z][\w.-]{{0,60}}={inner}" for opens, inner in _INNER.items()}
