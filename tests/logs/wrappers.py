@@ -453,6 +453,9 @@ OTHERS: dict[str, Writer] = {
         kafka_line,
         lambda e, p: f"{berlin(e)}  INFO 62 --- [orders] [ream--441944745] c.c.KafkaContainer : STDOUT: {p}",
     ),
+    "numbers of a page": lambda ev: "".join(
+        f"{i}{part}\n" for i, part in enumerate((p for e in ev for p in kafka_line(e).split("\n")), 1446)
+    ),
     "brackets": lines(lambda e: f"[{iso(e)}][{e.level}][{e.thread}][{e.logger}] {e.body}"),
     "no space": lines(lambda e: f"[{iso(e)}][{e.level}][{e.logger}]{e.body}"),
     "datadog csv": lambda ev: (

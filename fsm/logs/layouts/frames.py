@@ -50,19 +50,28 @@ class Parts:
         return Peeled(match[4], time=match[1], stream=match[2], partial=match[3] == "P")
 
 
+@dataclass(frozen=True)
 class Numbered:
-    """The line number that `grep -n` puts before each line, possibly after the file name, or that `cat -n`, `less -N`
-    and editors put into a column."""
+    """The line number that `grep -n` puts before each line, possibly after the file name, that `cat -n`, `less -N` and
+    editors put into a column, or that is glued to lines copied from a page."""
 
+    glued: bool = False
     name = "number"
     framing = True
-    pattern = re.compile(
-        r"(?:[^\s:]{1,200}(?<!\d):)?(\d{1,9})[:-](?=\D|\d\d)|[ \t]{0,8}(\d{1,7})(?:\t|[ ][│|][ ]?|[ ]|\Z)", re.ASCII
-    )
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        return _GLUED if self.glued else _NUMBER
 
     def peel(self, line: str) -> Peeled | None:
         match = self.pattern.match(line)
         return Peeled(line[match.end() :]) if match is not None else None
+
+
+_NUMBER = re.compile(
+    r"(?:[^\s:]{1,200}(?<!\d):)?(\d{1,9})[:-](?=\D|\d\d)|[ \t]{0,8}(\d{1,7})(?:\t|[ ][│|][ ]?|[ ]|\Z)", re.ASCII
+)
+_GLUED = re.compile(r"()(\d{1,7})(?=\D|\Z)", re.ASCII)
 
 
 @dataclass(frozen=True, eq=False)

@@ -410,12 +410,14 @@ _FILE, _BESIDE = re.compile(r"([^\s:]{1,200}):"), re.compile(r"[^\s:]{1,200}-")
 
 
 def _find_numbers(seen: _Lines) -> Frame | None:
-    frame = Numbered()
-    found = [match for line in seen.lines if (match := frame.pattern.match(line))]
-    numbers = [int(match[1] or match[2]) for match in found]
-    columns = sum(match[2] is not None for match in found) > len(found) / 2
-    rising = sum(a + 1 == b if columns else a < b for a, b in pairwise(numbers))
-    return frame if len(numbers) > 0.9 * len(seen.lines) and rising > 0.9 * len(numbers) - 1 else None
+    for frame in (Numbered(), Numbered(glued=True)):
+        found = [match for line in seen.lines if (match := frame.pattern.match(line))]
+        numbers = [int(match[1] or match[2]) for match in found]
+        columns = sum(match[2] is not None for match in found) > len(found) / 2
+        rising = sum(a + 1 == b if columns else a < b for a, b in pairwise(numbers))
+        if len(numbers) > 0.9 * len(seen.lines) and rising > 0.9 * len(numbers) - 1:
+            return frame
+    return None
 
 
 def _find_parts(seen: _Lines) -> Frame | None:
