@@ -370,11 +370,15 @@ def pairs(fields: dict[str, object], as_json: bool) -> str:
         lambda at, text, fields: f"{at[11:19]} INFO {text} {pairs(fields, False)}",
         lambda at, text, fields: f"\x1b[90m{at}\x1b[0m \x1b[32mINF\x1b[0m {text} {pairs(fields, True)}",
         lambda _at, text, fields: f"{text}\t{json.dumps(fields)}",
+        lambda at, text, fields: f'I{at[5:7]}{at[8:10]} {at[11:23]} 1 a.go:7] "{text}" {pairs(fields, False)} pod="b"',
+        lambda at, text, fields: f"  kgo {text} {json.dumps(fields)} +{at[20:23]}ms",
+        lambda at, text, fields: json.dumps({"timestamp": at, "jsonPayload": {"message": text, **fields}}),
+        lambda at, text, fields: json.dumps({"ts": at, "entry": {"msg": text, "attributes": fields}}),
     ],
-    ids=["logrus", "hclog", "charm", "zerolog", "nothing before"],
+    ids=["logrus", "hclog", "charm", "zerolog", "nothing before", "klog", "debug", "beside", "in an object beside"],
 )
 def test_fields_behind_messages_are_read(line: Callable[[str, str, dict[str, object]], str], tmp_path: Path) -> None:
-    """As pairs behind words that nothing quotes, or as an object behind words with nothing before them."""
+    """As pairs behind words, quoted or not, as an object behind words with nothing before them, or in objects."""
     data = logs("client")["franz_consumer.sigstop_twice"]["A.log"].decode()
     path = tmp_path / "plain.log"
     path.write_text(data)

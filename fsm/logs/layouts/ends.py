@@ -24,10 +24,17 @@ def find_end(lines: Sequence[str], headers: Sequence[Header]) -> Header | None:
     """
     texts = [line[_find_begin(line, headers) :] for line in _sample_entries(lines, headers)]
     found = _find_behind(texts, headers)
-    if found is None:
-        return None
-    closing = _find_closing(headers, [strip_end(found.tokens, text) for text in texts])
-    return Header((Token("text", closing), *found.tokens), found.roles) if closing else found
+    rest = texts if found is None else [strip_end(found.tokens, text) for text in texts]
+    if found is not None and (closing := _find_closing(headers, rest)):
+        return Header((Token("text", closing), *found.tokens), found.roles)
+    bare = [tail[0] if (tail := structured.end_fields(text)) else text for text in rest]
+    closing = _find_closing(headers, bare) if bare != rest else ""
+    return Header((Token("text", closing),), ()) if closing else found
+
+
+def closes_before_fields(after: Header | None) -> bool:
+    """Whether this end only closes a message, so that fields may follow."""
+    return after is not None and not after.roles and re.search(r"[\w\s]", after.describe()) is None
 
 
 def _find_behind(texts: Sequence[str], headers: Sequence[Header]) -> Header | None:
@@ -315,8 +322,10 @@ def have_end_fields(lines: Sequence[str], headers: Sequence[Header], after: Head
     """Whether lines end with their fields, possibly followed by the common end."""
     whole = _sample_entries(lines, headers) if headers else [line for line in lines if line.strip()]
     ends = re.compile(after.regex + r"[ \t]*\Z", re.ASCII) if after is not None else None
-    whole = [ends.sub("", line) if ends is not None else line for line in whole]
-    return sum(bool((tail := structured.end_fields(line)) and tail[1]) for line in whole) > 0.3 * len(whole)
+    found = [structured.end_fields(line if ends is None else ends.sub("", line)) for line in whole]
+    if closes_before_fields(after):
+        found = [structured.end_fields(line) or tail for line, tail in zip(whole, found, strict=True)]
+    return sum(bool(tail and tail[1]) for tail in found) > 0.3 * len(whole)
 
 
 _LAST = re.compile(r"(?:[ \t]+(?:\([^()\s]{1,200}(?: \w{1,60})?\)|\[[^\[\]\n]{1,120}\])){1,2}\Z")

@@ -109,6 +109,20 @@ def value_at(fields: Fields, path: str) -> Any:
     return None
 
 
+def beside(fields: Fields, path: str) -> Fields:
+    """The fields of a line with those beside the one at a path, which may be in nested objects, by their own names: the
+    closer ones count."""
+    near = fields
+    while path not in near:
+        dots = [i for i, c in enumerate(path) if c == "."]
+        inner = next(((near[path[:dot]], path[dot + 1 :]) for dot in dots if path[:dot] in near), None)
+        if inner is None or not isinstance(inner[0], dict):
+            break
+        near, path = inner
+    nested = {name: value for one in near.values() if isinstance(one, dict) for name, value in one.items()}
+    return {**nested, **fields, **near} if nested or near is not fields else fields
+
+
 def _is_bytes(value: list[Any]) -> bool:
     """Whether the value is a text as a list of bytes, which journald exports for texts with control characters."""
     return len(value) > 1 and all(type(one) is int and 0 <= one < 256 for one in value)

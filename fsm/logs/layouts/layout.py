@@ -4,17 +4,17 @@ header. A layout becomes a `Format` for each client, so that known and learned l
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fsm.logs import LEARNED, Client, Format, Message, clients
 from fsm.logs.layouts import fields as structured
 from fsm.logs.layouts import stamps
-from fsm.logs.layouts.ends import strip_context, understand, words_of
+from fsm.logs.layouts.ends import closes_before_fields, strip_context, understand, words_of
 from fsm.logs.layouts.frames import Found, Frame, Named, Parts, Peeled, clean, peel_all
 from fsm.logs.layouts.headers import HEADER_LIMIT, Header
 from fsm.logs.layouts.java_layouts import without_trace
@@ -172,12 +172,9 @@ class Layout:
                 else:
                     words[f"word {len(words) + 1}"] = word
         text, error = without_trace(self._strip_lines(text))
-        whole, (text, behind) = text, self._strip_end(text)
-        attributes: Mapping[str, Any] = {}
-        if self.tail and (ended := structured.end_fields(text)) is not None:
-            attributes = ended[1]
+        text, behind, attributes = self._take_fields(text)
+        if attributes:
             times = times or [(structured.find_time(attributes), "")]
-            text, behind = self._strip_end(ended[0]) if text == whole else (ended[0], behind)
         if behind:
             values |= {role: _LINE_NUMBER.sub("", word.strip()) for role, word in behind if role in values}
             at = len(times) - 1 if len(times) > 1 else len(times)  # the innermost timestamp stays last
@@ -187,7 +184,8 @@ class Layout:
             values = {role: value or getattr(one, role) for role, value in values.items()}
             error = error or one.error
         time = _resolve(times, clock)
-        inner = peeled[-1].fields if peeled and peeled[-1].fields else {}
+        frame = self.frames[len(peeled) - 1] if peeled else None
+        inner = structured.beside(peeled[-1].fields, frame.roles.text) if isinstance(frame, Named) else {}
         pid = next((one.pid for one in reversed(peeled) if one.pid), "")
         message = Message(
             time.ms,
@@ -224,6 +222,17 @@ class Layout:
         found = text[: match.start()]
         padded = found.endswith("  ")
         return found.rstrip(" ") if padded else found, list(zip(self.after.roles, match.groups(), strict=True))
+
+    def _take_fields(self, text: str) -> tuple[str, list[tuple[str, str]], structured.Fields]:
+        """The text, the slots of its common end, and the fields before or behind that end."""
+        fields: structured.Fields = {}
+        if self.tail and closes_before_fields(self.after):
+            text, fields = structured.end_fields(text) or (text, {})
+        whole, (text, behind) = text, self._strip_end(text)
+        if self.tail and not fields and (ended := structured.end_fields(text)):
+            fields = ended[1]
+            text, behind = self._strip_end(ended[0]) if text == whole else (ended[0], behind)
+        return text, behind, fields
 
     def _unescape(self, text: str) -> str:
         """Undoes the escaping of a collector that writes one line per message, of a logger that quotes messages, or of

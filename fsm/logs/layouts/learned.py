@@ -322,11 +322,12 @@ def _find_hits(seen: _Lines) -> list[tuple[int, str]]:
 _TAIL = re.compile(r"(?:\s*(?:\([^()\s]*\)|\[[^\[\]]*\]|[\"'}>]|\]\]|,|\+\d+(?:ms|[smhd])))[ \t]*\Z")
 
 
+_ELAPSED = re.compile(r" \+\d+(?:ms|[smhd])[ \t]*\Z", re.ASCII)
 _BEFORE_MESSAGES = frozenset("#< \t\n\"':|,;>)]}[({=")
 
 
 def _find_begin(line: str, mark: int, client: Client) -> int | None:
-    tail = structured.end_fields(line)
+    tail = structured.end_fields(_ELAPSED.sub("", line))
     fields = tail[1] if tail is not None else {}
     ends = [line if tail is None or len(tail[0]) <= mark else tail[0]]
     for _ in range(2):
