@@ -300,7 +300,7 @@ class _Unexplained(NamedTuple):
     clients: tuple[Client, ...]
     """The clients of their marks."""
     strange: bool
-    """Whether some of them do not have a known layout at all."""
+    """Whether some of them do not have a known layout of these clients."""
 
 
 def _find_unexplained(
@@ -339,7 +339,8 @@ def _find_unexplained(
         if others[matching] and marks_of(others[matching]).search(line):
             silent = (one for one in others[matching] if one.name not in speaking)
             speaking |= {one.name for one in silent if marks_of((one,)).search(line)}
-            strange = strange or not matching
+            foreign = tuple(one for one in others[matching] if one.name not in matching)
+            strange = strange or (bool(foreign) and marks_of(foreign).search(line))
             out.append(i)
     return _Unexplained(out, tuple(client for client in clients if client.name in speaking), strange)
 
