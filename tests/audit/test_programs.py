@@ -63,9 +63,39 @@ WRITERS: dict[str, Callable[[list[Line]], str]] = {
             }
         )
     ),
+    "logcli": each(lambda e: f'{e.iso[:19]}Z {{app="orders", pod="{e.pod}", stream="stderr"}} {e.text}'),
     "syslog": each(lambda e: f"<14>{e.syslog} {e.pod} orders[1]: {e.text}"),
     "pids": each(lambda e: f"{e.syslog} node-1 orders[{4000 + PODS.index(e.pod)}]: {e.text}"),
 }
+
+
+def csv_table(given: list[Line]) -> str:
+    rows = ['"@timestamp","kubernetes.pod.name","message"']
+    rows += [f'"{e.iso}","{e.pod}","' + e.text.replace('"', '""') + '"' for e in given]
+    return "\n".join(rows) + "\n"
+
+
+def otlp(e: Line) -> str:
+    name = {"key": "k8s.pod.name", "value": {"stringValue": e.pod}}
+    record = {"timeUnixNano": f"{e.ts_ms}000000", "body": {"stringValue": e.text}}
+    scope = {"logRecords": [record]}
+    return json.dumps({"resourceLogs": [{"resource": {"attributes": [name]}, "scopeLogs": [scope]}]})
+
+
+MORE: dict[str, Callable[[list[Line]], str]] = {
+    "csv": csv_table,
+    "otlp": each(otlp),
+    "tags": each(lambda e: json.dumps({"date": e.iso, "tags": ["env:prod", f"pod_name:{e.pod}"], "message": e.text})),
+    "gelf": each(lambda e: json.dumps({"host": e.pod, "short_message": e.text, "timestamp": e.ts_ms / 1000})),
+    "gcp": each(
+        lambda e: json.dumps({"resource": {"labels": {"pod_name": e.pod}}, "timestamp": e.iso, "textPayload": e.text})
+    ),
+    "rfc 5424": each(lambda e: f"<134>1 {e.iso[:23]}Z {e.pod} orders 1 - - {e.text}"),
+    "heroku": each(lambda e: f"{e.iso[:26]}+00:00 app[worker.{PODS.index(e.pod)}]: {e.text}"),
+    "time first": each(lambda e: f"{e.iso} {e.pod} orders {e.text}"),
+    "pssh": each(lambda e: f"[{e.pod}] {e.text}"),
+}
+"""Layouts in which one recording is read."""
 
 
 def alike(logs: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -93,12 +123,12 @@ def judge(files: Mapping[str, bytes]) -> Counter[tuple[object, ...]]:
     return Counter((one.kind, one.severity, one.start_ms, one.end_ms, one.partitions) for one in found)
 
 
-def check(logs: Mapping[str, bytes]) -> None:
+def check(logs: Mapping[str, bytes], writers: Mapping[str, Callable[[list[Line]], str]] = WRITERS) -> None:
     """That all writers' streams are judged like the files."""
     same = alike(logs)
     expected, lines = judge(same), put_in_one_stream(same)
-    found = {how: judge({"all.log": write(lines).encode()}) for how, write in WRITERS.items()}
-    assert found == dict.fromkeys(WRITERS, expected)
+    found = {how: judge({"all.log": write(lines).encode()}) for how, write in writers.items()}
+    assert found == dict.fromkeys(writers, expected)
 
 
 @pytest.mark.parametrize(
@@ -112,6 +142,10 @@ def check(logs: Mapping[str, bytes]) -> None:
 )
 def test_pods_in_one_stream_are_judged_as_if_each_had_a_file(kind: str, name: str) -> None:
     check(recordings.logs(kind)[name])
+
+
+def test_so_are_they_in_other_layouts() -> None:
+    check(recordings.logs("client")["aiokafka.sigstop"], MORE)
 
 
 @pytest.mark.deep

@@ -72,14 +72,14 @@ class Roles(NamedTuple):
 
 
 def flatten(fields: object) -> dict[str, Any]:
-    """Scalars by their dotted paths, in the order of the line; a list of one item counts as that item. Bounded by
-    `DEPTH` and `MOST_FIELDS`."""
+    """Scalars by their dotted paths, in the order of the line; a list of one item counts as that item, a list of tags
+    (`pod_name:orders-1`) as a mapping. Bounded by `DEPTH` and `MOST_FIELDS`."""
     out: dict[str, Any] = {}
     stack: list[tuple[str, object, int]] = [("", fields, 0)]
     while stack and len(out) < MOST_FIELDS:
         path, value, depth = stack.pop()
-        if isinstance(value, list) and len(value) == 1:
-            value = value[0]
+        if isinstance(value, list):
+            value = _read_tags(value) or (value[0] if len(value) == 1 else value)
         if isinstance(value, Mapping):
             if depth < DEPTH:
                 inner = [(f"{path}.{name}" if path else str(name), one, depth + 1) for name, one in value.items()]
@@ -102,8 +102,8 @@ def value_at(fields: Fields, path: str) -> Any:
         return value if not isinstance(value, dict | list) else None
     for dot in (i for i, c in enumerate(path) if c == "."):
         inner = fields.get(path[:dot])
-        if isinstance(inner, list) and len(inner) == 1:
-            inner = inner[0]
+        if isinstance(inner, list):
+            inner = _read_tags(inner) or (inner[0] if len(inner) == 1 else None)
         if isinstance(inner, dict) and (value := value_at(inner, path[dot + 1 :])) is not None:
             return value
     return None
@@ -121,6 +121,13 @@ def beside(fields: Fields, path: str) -> Fields:
         near, path = inner
     nested = {name: value for one in near.values() if isinstance(one, dict) for name, value in one.items()}
     return {**nested, **fields, **near} if nested or near is not fields else fields
+
+
+def _read_tags(value: list[Any]) -> dict[str, str]:
+    """The tags of a list by name; empty if it has anything else."""
+    pairs = [one.partition(":") for one in value if isinstance(one, str)] if len(value) > 1 else []
+    named = {name: text for name, colon, text in pairs if colon and name.isidentifier()}
+    return named if len(named) == len(value) else {}
 
 
 def _is_bytes(value: list[Any]) -> bool:
@@ -467,22 +474,8 @@ def roles_of(samples: Sequence[dict[str, Any]], text: str, clock: stamps.Clock) 
         _choose_field(often, _score_pid),
         tuple(sorted(path for path in often if _STREAM.fullmatch(path.lower()))),
         "day_month_year" if any(_is_day_first(one, clock) for one in read) else "",
-        find_program(often),
+        headers.find_program(often),
     )
-
-
-def find_program(paths: Iterable[str]) -> tuple[str, ...]:
-    """The fields that name the process that printed a line."""
-    named = sorted(paths)
-    pods = tuple(path for path in named if _POD.fullmatch(path.lower()))
-    return pods or tuple(path for path in named if _PROCESS.fullmatch(path.lower()))
-
-
-_POD = re.compile(r"(?:.*[._])?pod(?:[._]?(?:name|id|uid))?|.*podname")
-_PROCESS = re.compile(
-    r"(?:.*[._])?(?:container_?(?:id|name)?|container\.(?:id|name)|host|host\.?name|instance|unit|log_?stream(?:_?name)?"
-    r"|pid|process_?id|process\.pid|roleinstance)"
-)
 
 
 _STREAM = re.compile(

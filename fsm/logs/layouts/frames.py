@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from fsm.logs.layouts import fields as structured
 from fsm.logs.layouts import stamps
-from fsm.logs.layouts.headers import Header
+from fsm.logs.layouts.headers import Header, name_program
 
 
 class Peeled(NamedTuple):
@@ -156,7 +156,7 @@ def _peel(frame: Named, line: str) -> Peeled | None:
         slots = list(zip(frame.before.roles, match.groups(), strict=True)) if match else []
         time = time if time is not None else dict(slots).get("time")
         stream += [word for role, word in slots if role != "time"]
-        program += [slots[i][1] for i in frame.programs] if slots else []
+        program += [name_program(slots[i][1]) for i in frame.programs] if slots else []
     if "error" in texts:
         texts["error"] = texts["error"].strip("\n").partition("\n")[0]
     partial = frame.whole_lines and not text.endswith("\n")

@@ -232,19 +232,48 @@ def roles_of(tokens: Sequence[Token], rows: Sequence[Sequence[str]]) -> tuple[st
     return tuple(roles)
 
 
+def find_program(paths: Iterable[str]) -> tuple[str, ...]:
+    """The fields that name the process that printed a line."""
+    named = sorted(paths)
+    pods = tuple(path for path in named if _POD.fullmatch(path.lower()))
+    return pods or tuple(path for path in named if _PROCESS.fullmatch(path.lower()))
+
+
+_POD = re.compile(r"(?:.*[._])?pod(?:[._]?(?:name|id|uid))?|.*podname")
+_PROCESS = re.compile(
+    r"(?:.*[._])?(?:container_?(?:id|name)?|container\.(?:id|name)|host|host\.?name|instance|unit|log_?stream(?:_?name)?"
+    r"|pid|process_?id|process\.pid|roleinstance)"
+)
+
+
 def find_program_slots(header: Header, lines: Iterable[str], *, timed: bool = False) -> tuple[int, ...]:
     """The slots in which a collector names the process that printed a line: what looks like the name of a pod, a
     container or a host before the last time of the header, or anywhere if the time is `timed`, elsewhere in the line;
-    syslog's host, and the process id behind its tag."""
+    syslog's host, and the process id behind its tag; labels."""
     kinds = [token.kind for token in header.tokens if token.kind in SLOTS]
     last = len(kinds) if timed else max((i for i, kind in enumerate(kinds) if kind == "time"), default=0)
-    rows = [match.groups() for line in lines if last and (match := header.pattern.match(line))]
+    rows = [match.groups() for line in lines if kinds and (match := header.pattern.match(line))]
     found = set(_find_syslog_slots(header) if "time" in kinds else ())
-    for i in range(last):
-        if header.roles[i] in ("word", "logger"):
-            names = sum(_PROCESS_NAME.fullmatch(row[i].strip()) is not None for row in rows)
-            found |= {i} if names > len(rows) / 2 else set()
+    for i, role in enumerate(header.roles):
+        if role in ("word", "logger"):
+            values = [row[i].strip() for row in rows]
+            names = sum(i < last and _PROCESS_NAME.fullmatch(value) is not None for value in values)
+            labels = sum(name_program(value) != value for value in values)
+            found |= {i} if max(names, labels) > len(rows) / 2 else set()
     return tuple(sorted(found))
+
+
+def name_program(value: str) -> str:
+    """The name of a process in the value of a slot: the value, or its labels about the process.
+
+    >>> name_program('app="orders", pod="orders-1"'), name_program("orders-1")
+    ('orders-1', 'orders-1')
+    """
+    labels = dict(_LABEL.findall(value)) if '="' in value else {}
+    return " ".join(labels[name] for name in find_program(labels)) or value
+
+
+_LABEL = re.compile(r'([\w.]{1,60})="([^"]{0,200})"')
 
 
 _PROCESS_NAME = re.compile(r"(?:[a-z]+/)?(?=\S*\d)[a-zA-Z][a-zA-Z0-9]*[-_.@][\w.@/-]+", re.ASCII)

@@ -16,7 +16,8 @@ from typing import Any
 
 from fsm.logs import Client, Message
 from fsm.logs.layouts.ends import understand
-from fsm.logs.layouts.fields import find_program, flatten, text_of
+from fsm.logs.layouts.fields import flatten, text_of
+from fsm.logs.layouts.headers import find_program
 from fsm.logs.reading.entries import LINE_LIMIT
 from fsm.trace import TraceRecord
 

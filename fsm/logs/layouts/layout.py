@@ -16,7 +16,7 @@ from fsm.logs.layouts import fields as structured
 from fsm.logs.layouts import stamps
 from fsm.logs.layouts.ends import closes_before_fields, strip_context, understand, words_of
 from fsm.logs.layouts.frames import Found, Frame, Named, Parts, Peeled, clean, peel_all
-from fsm.logs.layouts.headers import HEADER_LIMIT, Header
+from fsm.logs.layouts.headers import HEADER_LIMIT, Header, name_program
 from fsm.logs.layouts.java_layouts import without_trace
 from fsm.logs.reading.blocks import Words, words
 from fsm.logs.reading.entries import CONTINUES
@@ -261,7 +261,7 @@ class Layout:
         for header, slots in zip(self.headers, self.programs, strict=False):
             match = header.pattern.match(unframed or "") if slots else None
             if match is not None:
-                named += [match[1 + slot].strip() for slot in slots]
+                named += [name_program(match[1 + slot].strip()) for slot in slots]
                 break
         return " ".join(filter(None, named))
 
