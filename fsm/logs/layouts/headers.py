@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -253,14 +253,60 @@ def find_program_slots(header: Header, lines: Iterable[str], *, timed: bool = Fa
     kinds = [token.kind for token in header.tokens if token.kind in SLOTS]
     last = len(kinds) if timed else max((i for i, kind in enumerate(kinds) if kind == "time"), default=0)
     rows = [match.groups() for line in lines if kinds and (match := header.pattern.match(line))]
-    found = set(_find_syslog_slots(header) if "time" in kinds else ())
+    hosts, process_ids = _find_syslog_slots(header) if "time" in kinds else (set(), set())
+    found: list[int] = []
     for i, role in enumerate(header.roles):
-        if role in ("word", "logger"):
-            values = [row[i].strip() for row in rows]
-            names = sum(i < last and _PROCESS_NAME.fullmatch(value) is not None for value in values)
-            labels = sum(name_program(value) != value for value in values)
-            found |= {i} if max(names, labels) > len(rows) / 2 else set()
-    return tuple(sorted(found))
+        values = [row[i].strip() for row in rows]
+        names = i in hosts or (i < last and _measure_share(values, _PROCESS_NAME) > 0.5)
+        ids = i in process_ids and _measure_share(values, _PROCESS_ID) > 0.5
+        labels = sum(name_program(value) != value for value in values) > len(values) / 2
+        if role in ("word", "logger") and (names or ids or labels):
+            found.append(i)
+    return tuple(found)
+
+
+_PROCESS_NAME = re.compile(r"(?:[a-z]+/)?(?=\S*\d)[a-zA-Z][a-zA-Z0-9]*[-_.@][\w.@/-]+\Z", re.ASCII)
+_PROCESS_ID = re.compile(r"\d{1,10}\Z", re.ASCII)
+
+
+def _find_syslog_slots(header: Header) -> tuple[set[int], set[int]]:
+    """The slot of the host, which stands between the first time of syslog and a tag, and that of a process id behind
+    the tag: `TIME HOST TAG[4711]:`."""
+    tokens = header.tokens
+    hosts, process_ids = set[int](), set[int]()
+    slot = times = 0
+    for i, token in enumerate(tokens):
+        before, behind = tokens[max(0, i - 2) : i], tokens[i + 1 : i + 4]
+        kinds = [one.kind for one in (*before, token, *behind)]
+        if times == 1 and kinds == ["time", "blank", "word", "blank", "word", "text"]:
+            tagged = before[0].what.startswith("syslog") and behind[2].what in ("[", ":")
+            hosts |= {slot} if tagged else set()
+        if times == 1 and kinds[:3] == ["time", "blank", "word"] and tokens[0].what == "<":
+            hosts.add(slot)
+        if (
+            token == ("inner", "[")
+            and i > 1
+            and before[0].kind == "word"
+            and [o.what for o in behind[:2]] == ["]", ":"]
+        ):
+            process_ids.add(slot)
+        times += token.kind == "time"
+        slot += token.kind in SLOTS
+    return hosts, process_ids
+
+
+def find_program_end(header: Header, slots: Sequence[int]) -> int:
+    """How many tokens a collector puts before each line of the programs that it names in these slots: up to the blank
+    before the program's own time, or behind the name if that is last; 0 if it names none."""
+    if not slots:
+        return 0
+    places = [i for i, token in enumerate(header.tokens) if token.kind in SLOTS]
+    last = max(places[slot] for slot in slots)
+    own = next((i for i in reversed(places) if i > last and header.tokens[i].kind == "time"), None)
+    blanks = [i for i, token in enumerate(header.tokens) if token.kind == "blank" and i > last]
+    if own is not None:
+        return max((i for i in blanks if i < own), default=0)
+    return min(blanks, default=0)
 
 
 def name_program(value: str) -> str:
@@ -274,27 +320,6 @@ def name_program(value: str) -> str:
 
 
 _LABEL = re.compile(r'([\w.]{1,60})="([^"]{0,200})"')
-
-
-_PROCESS_NAME = re.compile(r"(?:[a-z]+/)?(?=\S*\d)[a-zA-Z][a-zA-Z0-9]*[-_.@][\w.@/-]+", re.ASCII)
-
-
-def _find_syslog_slots(header: Header) -> Iterator[int]:
-    """The slots of the host, which follows the first time of syslog, and of the process id, as `[4711]:` behind a
-    word."""
-    tokens = header.tokens
-    slot = times = 0
-    for i, token in enumerate(tokens):
-        before, behind = tokens[max(0, i - 2) : i], tokens[i + 1 : i + 3]
-        after_time = times == 1 and token.kind == "word" and [one.kind for one in before] == ["time", "blank"]
-        is_host = after_time and (before[0].what.startswith("syslog") or tokens[0].what == "<")
-        is_id = (
-            token == ("inner", "[") and i > 1 and before[0].kind == "word" and [o.what for o in behind] == ["]", ":"]
-        )
-        if (is_host and header.roles[slot] != "level") or is_id:
-            yield slot
-        times += token.kind == "time"
-        slot += token.kind in SLOTS
 
 
 def _measure_share(values: Sequence[str], fits: re.Pattern[str]) -> float:

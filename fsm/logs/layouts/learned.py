@@ -28,7 +28,16 @@ from fsm.logs.layouts import fields as structured
 from fsm.logs.layouts import stamps
 from fsm.logs.layouts.ends import find_end, find_line_end, find_tail, have_end_fields, strip_end, words_of
 from fsm.logs.layouts.frames import GAP, Found, Frame, Named, Numbered, Parts, clean
-from fsm.logs.layouts.headers import HEADER_LIMIT, SLOTS, Header, Token, find_commonest, find_program_slots, split
+from fsm.logs.layouts.headers import (
+    HEADER_LIMIT,
+    SLOTS,
+    Header,
+    Token,
+    find_commonest,
+    find_program_end,
+    find_program_slots,
+    split,
+)
 from fsm.logs.layouts.layout import ENDS, GAPS, Description, Layout, marks_of, signs_of, unescape
 from fsm.logs.reading.entries import CONTINUES, LINE_LIMIT
 
@@ -189,7 +198,8 @@ _DOUBTFUL = ("csv", "logfmt")
 def _make_layout(frames: tuple[Frame, ...], headers: Sequence[Header], lines: Sequence[str], sample: Sample) -> Layout:
     """The layout with these frames and headers; the lines are unframed."""
     headers = [_choose_date_order(_find_repetition(header, lines), lines, sample.clock) for header in headers]
-    repeated, length, stream_groups = _find_repeated(lines, headers)
+    programs = tuple(find_program_slots(header, lines) for header in headers)
+    repeated, length, stream_groups = _find_repeated(lines, headers, programs)
     after = find_end(lines, headers)
     return Layout(
         _set_framing(frames, lines, bool(headers)),
@@ -201,7 +211,7 @@ def _make_layout(frames: tuple[Frame, ...], headers: Sequence[Header], lines: Se
         stream_groups,
         sample.clock,
         indent=_find_indent(lines, headers),
-        programs=tuple(find_program_slots(header, lines) for header in headers),
+        programs=programs,
         line_end=find_line_end(lines, headers, after, repeated),
     )
 
@@ -351,29 +361,24 @@ _INDENTED = re.compile(r"[ \t]+\S|Caused by: |Suppressed: |[\w$]{1,100}\.[\w$.]{
 
 
 def _find_repeated(
-    lines: Sequence[str], headers: Sequence[Header]
+    lines: Sequence[str], headers: Sequence[Header], programs: Sequence[tuple[int, ...]]
 ) -> tuple[re.Pattern[str] | None, int, tuple[int, ...]]:
     """The part of the header that continuation lines have, too, its number of tokens, and its slots that distinguish
-    programs."""
+    programs. What a collector prints to name a program is before every line, even if no line shows it here."""
     first: list[str] = []
     others: list[str] = []
     for line in filter(str.strip, lines):
         (first if any(header.pattern.match(line) for header in headers) else others).append(line)
-    tokens = headers[0].tokens if headers and len(others) > 1 else ()
+    tokens = headers[0].tokens if headers else ()
     fits: list[tuple[int, re.Pattern[str], int]] = []
-    for end in range(1, len(tokens)):
+    for end in range(1, len(tokens) if len(others) > 1 else 0):
         if tokens[end - 1].kind == "blank":
             continue
         pattern = Header(tokens[:end], ()).regex
         goes_far = re.compile(pattern, re.ASCII)
         if not any(goes_far.match(line) for line in others):
             break  # no line has a longer part of the header, either
-        if tokens[end].kind == "blank":
-            blank = re.compile(f"{pattern}([ \t]+)", re.ASCII)
-            blanks = [len(match[match.lastindex or 0]) for line in first if (match := blank.match(line))]
-            most = int(tokens[end].what) if tokens[end].what.isdigit() else min(blanks, default=1)
-            pattern += f"[ \t]{{0,{most}}}"
-        part = re.compile(pattern, re.ASCII)
+        part = _compile_part(tokens, end, first)
         found = [(line, match) for line in others if (match := part.match(line))]
         last = takewhile(lambda token: token.kind in ("word", "blank"), reversed(tokens[:end]))
         if words := sum(token.kind == "word" for token in last):  # setting names are words, too
@@ -385,6 +390,10 @@ def _find_repeated(
             fits.append((goes_on, part, end))
     best = max((goes_on for goes_on, _, _ in fits), default=0)
     longest = [(part, end) for goes_on, part, end in fits if goes_on >= best / 5]
+    if not longest and programs and (end := find_program_end(headers[0], programs[0])):
+        part = _compile_part(tokens, end, first)
+        kept = sum(part.match(line) is not None for line in others)
+        longest = [(part, end)] if all(map(part.match, first)) and kept >= len(others) / 2 else []
     if not longest:
         return None, 0, ()
     part, end = longest[-1]
@@ -392,6 +401,17 @@ def _find_repeated(
     slots = [token for token in tokens[:end] if token.kind in SLOTS]
     few = [len(set(column)) <= max(3, len(rows) // 8) for column in zip(*rows, strict=True)]  # others are counters
     return part, end, tuple(i for i, slot in enumerate(slots) if slot.kind != "time" and few[i])
+
+
+def _compile_part(tokens: tuple[Token, ...], end: int, lines: Iterable[str]) -> re.Pattern[str]:
+    """The first tokens of a header, with at most as many blanks behind them as each of the lines has."""
+    pattern = Header(tokens[:end], ()).regex
+    if tokens[end].kind == "blank":
+        blank = re.compile(f"{pattern}([ \t]+)", re.ASCII)
+        blanks = [len(match[match.lastindex or 0]) for line in lines if (match := blank.match(line))]
+        most = int(tokens[end].what) if tokens[end].what.isdigit() else min(blanks, default=1)
+        pattern += f"[ \t]{{0,{most}}}"
+    return re.compile(pattern, re.ASCII)
 
 
 def _find_grep(seen: _Lines) -> Frame | None:
