@@ -75,8 +75,13 @@ def test_where_nothing_is_wrong_nothing_is_found(bases, scenario):
     assert [f.summary for f in found if f.severity is not Severity.INFO] == []
 
 
-@pytest.mark.parametrize("seeds", [range(1), pytest.param(SEEDS, marks=pytest.mark.deep)], ids=len)
-@pytest.mark.parametrize("kind", faults.KINDS)
+@pytest.mark.parametrize(
+    ("kind", "seeds"),
+    [
+        *((kind, range(1)) for number, kind in enumerate(faults.KINDS) if number % 2 == 0),
+        *(pytest.param(kind, SEEDS, marks=pytest.mark.deep) for kind in faults.KINDS),
+    ],
+)
 def test_every_planted_fault_is_found(bases, kind, seeds):
     """In each scenario that has a place for it, with each seed: an expected kind, its member, its time.
 

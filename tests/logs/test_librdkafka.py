@@ -492,6 +492,7 @@ def test_damaged_lines_are_read_without_an_error(entry: str, data: st.DataObject
     holds(entry[:start] + data.draw(SNIPPETS | st.just(entry[start:end] * 2)) + entry[end:])
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "repeated",
     [

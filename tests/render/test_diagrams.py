@@ -31,6 +31,7 @@ def fill(folder: Path, table: Table) -> None:
         (folder / name).write_bytes(content)
 
 
+@pytest.mark.deep  # `make check` draws them all
 def test_the_projects_diagrams_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables and pictures are drawn as they are now, and nothing else lies in `diagrams/`; if not: make diagrams."""
     monkeypatch.setattr(diagrams, "render", cache(diagrams.render))
