@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from fsm.trace import Partition, by_partition
 
@@ -94,3 +95,15 @@ def seconds(ms: int) -> str:
     if ms < 3_600_000:
         return f"{ms // 60_000} min {ms % 60_000 // 1000} s"
     return f"{ms // 3_600_000} h {ms % 3_600_000 // 60_000} min"
+
+
+def describe_shared(read: Mapping[str, Any]) -> str:
+    """Why there is no verdict on consumers with one client id whom nothing names in the lines. `read`: `inputs` of the
+    document."""
+    named = [f"{member} of {group}" for group, member in read["shared"]]
+    more = read["shared_client_ids"] - len(named)
+    return (
+        f"No verdict on {', '.join(named)}{f' and {more} more' if more else ''}: several consumers have this client id "
+        "in one file, and nothing names the process of a line, so findings that rest on a guess are for information "
+        "only. Collect one file for each, or lines with the name of the pod (kubectl logs --prefix)"
+    )

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fsm.audit.wording import describe_shared
 from fsm.errors import InputError
 from fsm.render.wording import clock, date, many, utc
 from fsm.spark.options import IN_PROCESS
@@ -36,6 +37,8 @@ def print_summary(result: Result, out: Path) -> None:
     )
     if untimed := _list_timeless(read):
         print_text(f"{untimed}\n")
+    if read.get("shared_client_ids"):
+        print_text(f"{describe_shared(read)}\n")
     _name_files("too little was understood of", list(map(_share, read["too_little"])), len(read["too_little"]))
     _name_files("no client was understood in", read["silent"], read["silent_files"])
     unreadable = [f"{file} ({why})" for file, why in read["unreadable"]]

@@ -89,6 +89,8 @@ class Totals:
     """The first files in which no client was understood."""
     timeless: list[str] = field(default_factory=list)
     """The first files without any timestamp."""
+    shared: list[tuple[str, str]] = field(default_factory=list)
+    """The first groups and members that are several consumers with one client id, whom nothing names in the lines."""
     too_little: list[TooLittle] = field(default_factory=list)
     """The first files, or clients in them, of which too little was understood."""
     learned: dict[str, LearnedLayout] = field(default_factory=dict)
@@ -180,6 +182,9 @@ class Totals:
         """Adds an audited group, without its findings."""
         self.sums["groups"] += 1
         self.sums["end_unknown"] += known.end_unknown
+        shared = {(key.group, key.member) for key in audit.members.values() if key.shared}
+        self.sums["shared_client_ids"] += len(shared)
+        self.shared = sorted([*self.shared, *shared])[:MOST]
         for one in audit.rebalances:
             self.sums["moved"] += one.moved
             self.rebalances.add(one.end_ms - one.start_ms)
@@ -198,6 +203,7 @@ class Totals:
         self.damaged = sorted([*self.damaged, *other.damaged])[:MOST]
         self.silent = sorted([*self.silent, *other.silent])[:MOST]
         self.timeless = sorted([*self.timeless, *other.timeless])[:MOST]
+        self.shared = sorted([*self.shared, *other.shared])[:MOST]
         self.too_little = sorted([*self.too_little, *other.too_little])[:MOST]
         self.others = sorted([*self.others, *other.others])[:MOST]
         self.not_learned = sorted([*self.not_learned, *other.not_learned])[:MOST]
@@ -234,7 +240,8 @@ class Totals:
 
     def inputs(self) -> dict[str, Any]:
         """Sums, times and the most frequent layouts, levels and shapes."""
-        names = (*_SUMMED, "understood", "gzipped_files", "silent_files", "timeless_files", "too_little_files")
+        counted = ("gzipped_files", "silent_files", "timeless_files", "too_little_files", "shared_client_ids")
+        names = (*_SUMMED, "understood", *counted)
         common = {name: dict(_commonest(counts, MOST)) for name, counts in self.seen.items()}
         sums = {n: self.sums[n] for n in names} | {"start_ms": self.start_ms, "end_ms": self.end_ms} | common
         learned = sorted(self.learned.values(), key=lambda one: (-one.files, one.told))[:MOST]
@@ -243,6 +250,7 @@ class Totals:
             "enough": self.enough,
             "silent": self.silent,
             "timeless": self.timeless,
+            "shared": list(map(list, self.shared)),
             "too_little": [one._asdict() for one in self.too_little],
             "learned": [one._asdict() for one in learned],
             "not_learned": [[file, *tried] for file, tried in self.not_learned],

@@ -7,12 +7,15 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import NamedTuple
 
 import memory
 import pytest
 import recordings
 from transform import entries, when_ms
+
+from fsm.cli import main
 
 CLIENT_ID = re.compile(rb"(?<=clientId=)[^,\]\s]+|(?<=[|\[])\w+(?=#consumer-\d)")
 PODS = ("orders-5d8f7c9b6d-x2k4z", "orders-5d8f7c9b6d-q8hjm", "orders-5d8f7c9b6d-7tw2p", "orders-5d8f7c9b6d-bbc9d")
@@ -154,6 +157,20 @@ def test_so_are_those_of_every_recording(kind: str) -> None:
     for logs in recordings.logs(kind).values():
         if 2 <= len(logs) <= len(PODS):
             check(logs)
+
+
+def test_if_nothing_names_them_there_is_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Findings are for information only: nobody shall take that for a good sign."""
+    lines = put_in_one_stream(alike(recordings.logs("java")["i_j07_maxpoll"]))
+    log, out = tmp_path / "all.log", tmp_path / "out"
+    log.write_text("".join(f"{line.text}\n" for line in lines), encoding="utf-8")
+    assert main(["audit", str(log), "-o", str(out), "--master", "none"]) == 0
+    assert "No verdict on consumer-orders-1 of g-i-j07-maxpoll: several consumers have" in capsys.readouterr().out
+    read = json.loads((out / "audit.json").read_bytes())["inputs"]
+    assert (read["shared_client_ids"], read["shared"]) == (1, [["g-i-j07-maxpoll", "consumer-orders-1"]])
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "No error is certain: consumers share a client id in one file" in page
+    assert "Nothing is wrong" not in page
 
 
 def test_workers_of_connect_in_one_stream_keep_the_lines_without_a_name() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from browser import Browser
 from page_data import Whole, render
-from test_report import GROUP, HOLE, INCIDENT, OVERLAP, SILENT, T, crowd, hostile, quiet_night
+from render.test_report import GROUP, HOLE, INCIDENT, OVERLAP, SILENT, T, crowd, hostile, quiet_night
 
 from fsm.render.report.details import key_of, pack
 from fsm.render.report.folder import write_group, write_page

@@ -8,7 +8,7 @@ from typing import Any
 from fsm.audit.findings import UNIT_KINDS, Finding, FindingKind
 from fsm.audit.incidents import Incident
 from fsm.audit.reading.certainty import TooLittle, Understood
-from fsm.audit.wording import names, units
+from fsm.audit.wording import describe_shared, names, units
 from fsm.render.report.details import Packed, pack
 from fsm.render.timeline import views
 from fsm.render.timeline.trend import Trend
@@ -113,12 +113,13 @@ def _inputs(read: Mapping[str, Any], unknown_ends: int) -> views.Inputs:
         unreadable=tuple(views.Unreadable(*u) for u in read["unreadable"]),
         unreadable_hidden=read["unreadable_files"] - len(read["unreadable"]),
         shapes=tuple(views.Count(*c) for c in read["shapes"].items()),
+        shared_client_ids=read["shared_client_ids"],
         notes=tuple(_notes(read, unknown_ends)),
     )
 
 
 def _notes(read: Mapping[str, Any], unknown_ends: int) -> list[str]:
-    notes = []
+    notes = [f"{describe_shared(read)}."] if read["shared_client_ids"] else []
     java = any(layout.startswith("java/") for layout in read["layouts"])
     if java and "DEBUG" not in read["levels"]:
         notes.append(

@@ -253,6 +253,8 @@ def _verdict(report: Report, index: Index) -> tuple[str, str]:
         return "warning", f"No errors, {wording.many(warnings, 'warning')}"
     if not report.inputs.records:
         return "blind", "Nothing was recognised: this says nothing about the group"
+    if report.inputs.shared_client_ids:
+        return "blind", "No error is certain: consumers share a client id in one file"
     return "good", "Nothing is wrong in what these logs show"
 
 

@@ -178,6 +178,8 @@ class Inputs:
     """The number of further unreadable files."""
     shapes: tuple[Count, ...] = ()
     """Entries that were not understood, by shape."""
+    shared_client_ids: int = 0
+    """Client ids of several consumers whose lines cannot be told apart with certainty."""
     notes: tuple[str, ...] = ()
     """Caveats for the reader of the report, one sentence each."""
 
