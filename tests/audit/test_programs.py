@@ -13,8 +13,10 @@ from typing import NamedTuple
 import memory
 import pytest
 import recordings
+from followed import Live, cut, found_at_once
 from transform import entries, when_ms
 
+from fsm.audit.findings import FindingKind
 from fsm.cli import main
 
 CLIENT_ID = re.compile(rb"(?<=clientId=)[^,\]\s]+|(?<=[|\[])\w+(?=#consumer-\d)")
@@ -177,3 +179,16 @@ def test_workers_of_connect_in_one_stream_keep_the_lines_without_a_name() -> Non
     logs = dict(zip((f"{pod}.log" for pod in PODS), recordings.logs("connect")["s14_failing"].values(), strict=False))
     lines = put_in_one_stream(logs)
     assert judge({"all.log": WRITERS["stern"](lines).encode()}) == judge(logs)
+
+
+@pytest.mark.parametrize("how", ["json", "stern"])
+def test_a_stream_that_is_followed_is_judged_as_at_once(how: str, tmp_path: Path) -> None:
+    """Pods appear while it grows: the first one's records were taken under the client id alone."""
+    log = tmp_path / "all.log"
+    text = WRITERS[how](put_in_one_stream(alike(recordings.logs("java")["i_j07_maxpoll"])))
+    log.write_text(text, encoding="utf-8")
+    live = Live()
+    for batch in cut([log], how):
+        live.read(*batch)
+    assert live.found == found_at_once([log])
+    assert {found.kind for found in live.found} >= {FindingKind.DOUBLE_OWNERSHIP}
