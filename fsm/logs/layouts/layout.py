@@ -80,6 +80,8 @@ class Layout:
     """The clients whose messages were understood in the sampled lines."""
     programs: tuple[tuple[int, ...], ...] = ()
     """The slots of each header that name the process."""
+    ends: tuple[Header | None, ...] = ()
+    """The end of messages behind each header, if they have no common one: several programs print in this layout."""
 
     @cached_property
     def by_lines(self) -> bool:
@@ -126,12 +128,6 @@ class Layout:
         lines = self.headers[0].lines if self.headers else ()
         return Header(lines[1], ()).pattern if len(lines) > 1 else None
 
-    @cached_property
-    def _at_end(self) -> re.Pattern[str] | None:
-        if self.after is None:
-            return None
-        return re.compile(self.after.pattern.pattern + r"[ \t]*\Z", re.ASCII)
-
     def begins(self, text: str) -> bool:
         """Whether an unframed line is the first of an entry."""
         if not self.headers:
@@ -156,12 +152,13 @@ class Layout:
             for one, frame in zip(peeled, self.frames, strict=False)
         ]
         values = {"level": "", "thread": "", "logger": ""}
-        text, words = unframed, dict[str, str]()
+        text, words, after = unframed, dict[str, str](), self.after
         if self.headers:
             found = self.split_header(unframed)
             if found is None:
                 return None
-            text, slots = found
+            number, text, slots = found
+            after = self.ends[number] if self.ends else after
             if self.second is not None and (indent := _INDENT.match(unframed)):  # all lines are aligned
                 text = text.replace(indent[1], "\n")
             for role, word, row in slots:
@@ -172,7 +169,7 @@ class Layout:
                 else:
                     words[f"word {len(words) + 1}"] = word
         text, error = without_trace(self._strip_lines(text))
-        text, behind, attributes = self._take_fields(text)
+        text, behind, attributes = self._take_fields(text, after)
         if attributes:
             times = times or [(structured.find_time(attributes), "")]
         if behind:
@@ -208,30 +205,15 @@ class Layout:
             lines = [self.line_end.sub("", line) for line in lines]
         return "\n".join([*lines, last])
 
-    def _strip_end(self, text: str) -> tuple[str, list[tuple[str, str]]]:
-        """The text without the common end of messages, and the slots of that end."""
-        if self._at_end is None or self.after is None:
-            return text, []
-        whole = text.rstrip("\n")
-        ends = (
-            self._at_end.search(one, max(0, len(one) - HEADER_LIMIT)) for one in chain([whole], strip_context(whole))
-        )
-        match = next(filter(None, ends), None)
-        if match is None:
-            return text, []
-        found = text[: match.start()]
-        padded = found.endswith("  ")
-        return found.rstrip(" ") if padded else found, list(zip(self.after.roles, match.groups(), strict=True))
-
-    def _take_fields(self, text: str) -> tuple[str, list[tuple[str, str]], structured.Fields]:
-        """The text, the slots of its common end, and the fields before or behind that end."""
+    def _take_fields(self, text: str, after: Header | None) -> tuple[str, list[tuple[str, str]], structured.Fields]:
+        """The text, the slots of its end, and the fields before or behind that end."""
         fields: structured.Fields = {}
-        if self.tail and closes_before_fields(self.after):
+        if self.tail and closes_before_fields(after):
             text, fields = structured.end_fields(text) or (text, {})
-        whole, (text, behind) = text, self._strip_end(text)
+        whole, (text, behind) = text, _strip_end(text, after)
         if self.tail and not fields and (ended := structured.end_fields(text)):
             fields = ended[1]
-            text, behind = self._strip_end(ended[0]) if text == whole else (ended[0], behind)
+            text, behind = _strip_end(ended[0], after) if text == whole else (ended[0], behind)
         return text, behind, fields
 
     def _unescape(self, text: str) -> str:
@@ -270,12 +252,12 @@ class Layout:
         """Whether the messages in a text log are quoted."""
         return self.after is not None and self.after.describe().startswith('"')
 
-    def split_header(self, text: str) -> tuple[str, list[tuple[str, str, str]]] | None:
-        """The message after the header, and the slots of the header as role, value and timestamp format."""
-        for header in self.headers:
+    def split_header(self, text: str) -> tuple[int, str, list[tuple[str, str, str]]] | None:
+        """The number of the header, the message after it, and its slots as role, value and timestamp format."""
+        for number, header in enumerate(self.headers):
             match = header.pattern.match(text)
             if match is not None and not (len(self.headers) > 1 and self._has_mark(match[0])):
-                return text[match.end() :], list(zip(header.roles, match.groups(), header.rows, strict=True))
+                return number, text[match.end() :], list(zip(header.roles, match.groups(), header.rows, strict=True))
         return None
 
     def _has_mark(self, header: str) -> bool:
@@ -374,6 +356,25 @@ def _resolve(times: Sequence[tuple[object, str]], clock: stamps.Clock) -> stamps
         if best.lost - other.lost >= {"milliseconds"} and abs(rest) <= 2000 and not others:
             best = stamps.Time(other.ms, other.lost)
     return best
+
+
+def _strip_end(text: str, after: Header | None) -> tuple[str, list[tuple[str, str]]]:
+    """The text without this end of messages, and the slots of that end."""
+    if after is None:
+        return text, []
+    whole, pattern = text.rstrip("\n"), _compile_end(after)
+    ends = (pattern.search(one, max(0, len(one) - HEADER_LIMIT)) for one in chain([whole], strip_context(whole)))
+    match = next(filter(None, ends), None)
+    if match is None:
+        return text, []
+    found = text[: match.start()]
+    padded = found.endswith("  ")
+    return found.rstrip(" ") if padded else found, list(zip(after.roles, match.groups(), strict=True))
+
+
+@lru_cache(maxsize=256)
+def _compile_end(after: Header) -> re.Pattern[str]:
+    return re.compile(after.regex + r"[ \t]*\Z", re.ASCII)
 
 
 def formats_of(layouts: Sequence[Layout], clients: Sequence[Client]) -> tuple[Format, ...]:

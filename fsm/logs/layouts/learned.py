@@ -93,8 +93,21 @@ def learn(sample: Sample, clients: tuple[Client, ...]) -> tuple[Layout, ...]:
             if layout is None or len(rest) == len(left):
                 break
             found.append(_describe(_drop_false_parts(layout, lines, clients), lines, clients, sample.cut))
-            left = rest if len(rest) > 0.02 * len(marked) else []  # noqa: PLW2901
+            understood = frozenset[str]().union(*(one.understood for one in found))
+            others = tuple(one for one in clients if one.name not in understood)
+            is_enough = len(rest) > 0.02 * len(marked) or _count_marked(lines, rest, others) >= _FEWEST_LINES
+            left = rest if is_enough else []  # noqa: PLW2901
     return tuple(found)
+
+
+_FEWEST_LINES = 3
+"""Lines of a client that is not understood in the layouts learned so far, from which another one is learned."""
+
+
+def _count_marked(lines: Sequence[str], chosen: Iterable[int], clients: tuple[Client, ...]) -> int:
+    """How many of the chosen lines have words that no other program uses than these clients."""
+    signs = signs_of(clients)
+    return sum(signs.search(lines[i].encode("utf-8", "replace")) for i in chosen) if clients else 0
 
 
 def _find_marks(line: str, clients: tuple[Client, ...]) -> list[tuple[Client, int]]:
@@ -174,6 +187,8 @@ def _learn(seen: _Lines) -> Layout | None:
                 continue
             inner = _join_parts(frame, seen.lines)
             still = _find_marked(inner, seen.clients)
+            if len(inner) == len(seen.lines):  # no parts were joined: these are the same lines
+                still = sorted({*still}.intersection(seen.marked))
             layout = _learn(replace(seen, lines=inner, marked=still, frames=(*seen.frames, frame)))
             if layout is not None and (layout.has_time or frame.name not in _DOUBTFUL):
                 return layout
@@ -201,6 +216,7 @@ def _make_layout(frames: tuple[Frame, ...], headers: Sequence[Header], lines: Se
     programs = tuple(find_program_slots(header, lines) for header in headers)
     repeated, length, stream_groups = _find_repeated(lines, headers, programs)
     after = find_end(lines, headers)
+    ends = _find_ends(lines, headers) if after is None and len(headers) > 1 else ()
     return Layout(
         _set_framing(frames, lines, bool(headers)),
         tuple(headers),
@@ -212,8 +228,20 @@ def _make_layout(frames: tuple[Frame, ...], headers: Sequence[Header], lines: Se
         sample.clock,
         indent=_find_indent(lines, headers),
         programs=programs,
+        ends=ends,
         line_end=find_line_end(lines, headers, after, repeated),
     )
+
+
+def _find_ends(lines: Sequence[str], headers: Sequence[Header]) -> tuple[Header | None, ...]:
+    """The end of messages behind each header; nothing if none has an end."""
+    own: list[list[str]] = [[] for _ in headers]
+    for line in lines:
+        number = next((i for i, header in enumerate(headers) if header.pattern.match(line)), None)
+        if number is not None:
+            own[number].append(line)
+    found = tuple(find_end(its, [header]) for its, header in zip(own, headers, strict=True))
+    return found if any(found) else ()
 
 
 def _find_indent(lines: Sequence[str], headers: Sequence[Header]) -> str:
@@ -571,7 +599,9 @@ def _drop_false_parts(layout: Layout, lines: Sequence[str], clients: tuple[Clien
     )
     after = _drop_logger(layout.after) if layout.after is not None else None
     nameless = replace(layout, frames=frames, headers=tuple(map(_drop_logger, layout.headers)), after=after)
-    others = [nameless] if layout.after is None else [nameless, replace(layout, after=None, line_end=None)]
+    others = [nameless]
+    if layout.after is not None or layout.ends:
+        others.append(replace(layout, after=None, line_end=None, ends=()))
     for other in others:
         if (count := count_understood(other)) > most:
             layout, most = other, count

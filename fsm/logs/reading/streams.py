@@ -35,8 +35,10 @@ class _Line(NamedTuple):
     number: int
     data: bytes
     cut: bool
+    layout: int
+    """The number of its layout."""
     key: tuple[int, str]
-    """The number of the layout, and the stream."""
+    """The number of the first layout with the same frames, and the stream."""
     peeled: Peeled
 
 
@@ -65,21 +67,37 @@ class _Streams:
         self.of_layout = [
             tuple(one for one in formats if getattr(one.header, "layout", None) is layout) for layout in layouts
         ]
+        framing = [([frame.name for frame in one.frames], one.repeated, one.stream_groups) for one in layouts]
+        self.families = [framing.index(one) for one in framing]
+        """For each layout the first one with the same frames: their lines are in the same streams."""
         self.opened: dict[tuple[int, str], _Open] = {}
         """In the order in which the entries begin."""
 
     def look(self, line: bytes) -> tuple[int, Peeled] | None:
-        """The number of the first layout that matches a line, and the unframed line; None if no layout matches."""
+        """The number of the layout of a line, and the unframed line; None if no layout matches. If several layouts have
+        the same frames, it is the one whose header matches, or else the one whose entry the line may continue."""
         text = clean(line.decode("utf-8", "replace")).removesuffix("\r")
+        found: list[tuple[int, Peeled]] = []
         for i, layout in enumerate(self.layouts):
             peeled = layout.look(text)
             if peeled is not None:
-                return i, peeled
-        return None
+                found.append((i, peeled))
+                if len(self.layouts) == 1 or (layout.headers and layout.begins(peeled.text)):
+                    return found[-1]
+        return max(found, key=self._open_since) if found else None
+
+    def _open_since(self, found: tuple[int, Peeled]) -> int:
+        last = self.opened.get((self.families[found[0]], found[1].stream))
+        return last.offset if last is not None else -1
+
+    def place(self, offset: int, number: int, line: bytes, cut: bool, found: tuple[int, Peeled]) -> _Line:
+        """A line in the stream of its layout."""
+        layout, peeled = found
+        return _Line(offset, number, line, cut, layout, (self.families[layout], peeled.stream), peeled)
 
     def continues_entry(self, line: _Line) -> bool:
         """Whether a line continues the last entry of its stream."""
-        layout, last = self.layouts[line.key[0]], self.opened.get(line.key)
+        layout, last = self.layouts[line.layout], self.opened.get(line.key)
         if last is None or line.offset - last.offset >= ENTRY_LIMIT:
             return False
         text = line.peeled.text
@@ -95,7 +113,7 @@ class _Streams:
         yield from self.close(line.key)
         if len(self.opened) >= MOST_STREAMS:
             yield from self.close(next(iter(self.opened)))
-        i, peeled = line.key[0], line.peeled
+        i, peeled = line.layout, line.peeled
         begins = self.layouts[i].begins(peeled.text) or peeled.partial
         formats = self.of_layout[i] if begins else ()
         self.opened[line.key] = _Open(line.offset, line.number, [line.data], formats, line.cut, peeled.partial)
@@ -132,7 +150,7 @@ def assemble_streams(
         if found is None:
             yield from streams.make_orphan(offset, number, line, cut)
         else:
-            yield from streams.take(_Line(offset, number, line, cut, (found[0], found[1].stream), found[1]))
+            yield from streams.take(streams.place(offset, number, line, cut, found))
     yield from streams.finish()
 
 
@@ -151,10 +169,9 @@ class _Part(NamedTuple):
     starts: list[int]
     kinds: bytes
 
-    def line(self, i: int, found: tuple[int, Peeled]) -> _Line:
-        number, peeled = found
-        run = self.run
-        return _Line(self.starts[i], run.number + i, run.lines[i], run.cut, (number, peeled.stream), peeled)
+    def place(self, i: int) -> tuple[int, int, bytes, bool]:
+        """The offset and number of a line, the line, and whether it is cut."""
+        return self.starts[i], self.run.number + i, self.run.lines[i], self.run.cut
 
 
 class StreamScanner:
@@ -191,7 +208,7 @@ class StreamScanner:
             marked = self._marks.lines(block.data, bounds).tolist()
             for line, begins in self._near_marks(part, before, marked):
                 self.passed -= begins and line.offset in self._owned
-                yield from self._streams.take(line) if line.key[0] >= 0 else self._streams.make_orphan(*line[:4])
+                yield from self._streams.take(line) if line.layout >= 0 else self._streams.make_orphan(*line[:4])
             yield from self._close_old(part.starts[-1])
             before = part
         yield from self._streams.finish()
@@ -214,9 +231,9 @@ class StreamScanner:
             looked = self._streams.look(lines[at])
             if looked is None:
                 if at in chosen:
-                    yield part.line(at, _NO_LAYOUT), False
+                    yield _Line(*part.place(at), *_NO_LAYOUT), False
                 continue
-            line = part.line(at, looked)
+            line = self._streams.place(*part.place(at), looked)
             if at in chosen:
                 if kinds[at] == _CONTINUES and line.key not in self._open:
                     yield from self._find_lines_above(line, part, at, before)
@@ -237,8 +254,9 @@ class StreamScanner:
                 if line.offset - one.starts[i] >= ENTRY_LIMIT:
                     return
                 looked = self._streams.look(one.run.lines[i]) if one.kinds[i] != _OTHER else None
-                if looked is not None and (looked[0], looked[1].stream) == line.key:
-                    out.append((one.line(i, looked), one.kinds[i] == _BEGINS))
+                above = self._streams.place(*one.place(i), looked) if looked is not None else None
+                if above is not None and above.key == line.key:
+                    out.append((above, one.kinds[i] == _BEGINS))
                     if one.kinds[i] == _BEGINS:
                         yield from reversed(out)
                         return
@@ -267,7 +285,7 @@ class StreamScanner:
         return _BEGINS if layout.begins(text) else _CONTINUES if layout.continues_entry(text, 0) else _OTHER
 
 
-_NO_LAYOUT = (-1, Peeled(""))
+_NO_LAYOUT = (-1, (-1, ""), Peeled(""))
 _LINE_FEED = b'\\n"'
 
 
