@@ -38,6 +38,7 @@ from fsm.member import (
 )
 from fsm.member.classic.state import ClassicConfig
 from fsm.member.dialect.dialect import Dialect
+from fsm.member.runtime.consumer_api import subscription_to
 from fsm.member.runtime.trace import TraceTo, client_id_of, warn
 from fsm.protocol.assignment import Partitions, TopicPartition
 from fsm.protocol.config import ConsumerConfig
@@ -119,8 +120,10 @@ class _Parts:
     async def subscribe(self, to: Subscription) -> Subscription:
         """Checks that the cluster can be joined and the topics exist; metadata cover these from now on.
 
-        A classic member may lead its group and needs the topics of all members: its metadata cover every topic.
+        A classic member may lead its group and needs the topics of all members: its metadata cover every topic. Raises
+        `LocalProtocolError` for what is no subscription, such as a text.
         """
+        subscription_to(to, listener=False)
         topics = None if isinstance(to, re.Pattern | SubscriptionPattern) else sorted(set(to))
         metadata = await check_cluster(self.network, topics, is_classic=self.is_classic)
         if not self.is_classic:

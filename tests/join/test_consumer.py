@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from join_scene import LIMIT_S, Noted, batch_of_values, produce
 
-from fsm.errors import InputError
+from fsm.errors import InputError, LocalProtocolError
 from fsm.join import LATEST, AsyncMessageConsumer, Message, MessageConsumer, ReadingOptions, transport
 from fsm.kit import positions
 from fsm.member import ClassicConfig, ConsumerConfig, KafkaException, SubscriptionPattern
@@ -431,6 +431,12 @@ def test_what_the_member_did_is_written_down(broker: LiveBroker) -> None:
     assert kinds[0] is Kind.STARTED
     assert kinds[-1] is Kind.CLOSE_END
     assert {Kind.JOINED, Kind.ASSIGN_BEGIN, Kind.REVOKE_BEGIN, Kind.LEFT} <= {*kinds}
+
+
+def test_a_text_is_not_a_list_of_topics(join: Any) -> None:
+    """Else it would be topics of one letter each."""
+    with pytest.raises(LocalProtocolError, match="subscribe to a list of topic names, not to 'foo'"):
+        join().subscribe("foo")
 
 
 def test_an_error_for_good_comes_out_of_poll(broker: LiveBroker, join: Any) -> None:
