@@ -11,6 +11,7 @@ from dataclasses import fields, replace
 from fsm.coordinator.model.context import NO_SETTINGS, BrokerConfig
 from fsm.coordinator.model.persistent import PersistentMap
 from fsm.errors import InputError
+from fsm.nodes import nearest, short
 from fsm.protocol import messages as m
 from fsm.protocol.error_codes import ErrorCode
 
@@ -37,8 +38,12 @@ SET, DELETE = 0, 1
 def broker_config(settings: Mapping[str, str]) -> BrokerConfig:
     """The broker's settings from Kafka's own keys.
 
-    Raises `InputError` for an invalid value, or for one with which no broker would start.
+    Raises `InputError` for an unknown key, an invalid value, or one with which no broker would start.
     """
+    known = BrokerConfig.keys()
+    for key in settings:
+        if key not in known:
+            raise InputError(f"unknown group setting {short(key)}", "settings", nearest(key, known))
     config = BrokerConfig.of(settings)
     for setting in OF_GROUPS:
         name = setting.replace(".", "_")

@@ -115,6 +115,10 @@ def test_what_cannot_be_is_refused(broker):
         broker.wait_until(lambda: False, timeout_s=0)
     with pytest.raises(FsmError, match="not running"):
         LiveBroker().heal()
+    with pytest.raises(
+        InputError, match=r"unknown group setting 'group.consumer.max.sise'; did you mean group.consumer"
+    ):
+        LiveBroker(settings={"group.consumer.max.sise": "1"})
 
 
 def test_brokers_have_ports_of_their_own_and_end_for_good():
