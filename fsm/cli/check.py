@@ -15,6 +15,7 @@ from fsm.cli import add_command, out
 from fsm.cli.check_engine import choice_of, making
 from fsm.cli.check_options import GROUPS, add_options
 from fsm.cli.models import find_maker, list_machines
+from fsm.cli.output import write
 from fsm.document import to_json
 from fsm.errors import InputError
 
@@ -86,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
         gc.freeze()
         gc.set_threshold(COLLECTING)
         gc.enable()
-    named = ((model.kinds if word == "all" else (word,)) for word in _split(args.disturb))
+    named = ((model.kinds if word == "all" else (word,)) for word in _split(",".join(args.disturb)))
     kinds = tuple(dict.fromkeys(kind for some in named for kind in some))
     usual = Limits()
     limits = Limits(args.max_states or usual.max_states, args.max_memory or usual.max_memory)
@@ -107,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
                 model,
                 disturb=kinds,
                 disturbances=most,
-                known=_split(args.known),
+                known=_split(",".join(args.known)),
                 properties=args.property,
                 symmetry=_split(args.symmetry),
                 limits=limits,
@@ -154,7 +155,7 @@ def _mutate(
         _split(args.mutate),
         disturb=kinds,
         disturbances=most,
-        known=_split(args.known),
+        known=_split(",".join(args.known)),
         properties=args.property,
         limits=limits,
         progress=show,
@@ -182,7 +183,6 @@ def _memo(args: argparse.Namespace, folder: Path) -> Memo:
 def _draw(verdict: Verdict, folder: Path) -> None:
     """Writes each counterexample as a sequence diagram and a text, and as a scenario and a trace if possible."""
     from fsm.check import diagram, scenario, tell
-    from fsm.cli.output import write
     from fsm.render import sequence
 
     files: dict[str, str] = {}

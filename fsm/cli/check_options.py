@@ -141,7 +141,13 @@ def _add_tables(tables: Any) -> None:
 
 
 def _add_questions(command: Any) -> None:
-    command.add_argument("--disturb", default="", metavar="LIST", help="kinds of disturbance that may happen, or all")
+    command.add_argument(
+        "--disturb",
+        action="append",
+        default=[],
+        metavar="LIST",
+        help="kinds of disturbance that may happen, or all; repeatable",
+    )
     command.add_argument(
         "--disturbances",
         type=at_least(0),
@@ -149,7 +155,11 @@ def _add_questions(command: Any) -> None:
         help="at most this many disturbances (1 with --disturb, else 0)",
     )
     command.add_argument(
-        "--known", default="", metavar="LIST", help="known hazards to count; the search does not go beyond them"
+        "--known",
+        action="append",
+        default=[],
+        metavar="LIST",
+        help="known hazards to count; the search does not go beyond them; repeatable",
     )
     command.add_argument(
         "--property",

@@ -88,6 +88,13 @@ def test_counterexamples_are_written_as_pictures_and_texts(tmp_path: Path, capsy
     assert svg.count('class="head"') == 4
 
 
+def test_lists_add_up(capsys: pytest.CaptureFixture[str]) -> None:
+    """An option that takes a list may be given again."""
+    _, printed, _ = run(capsys, "consumer-group", "--disturb", "late", "--disturb", "lose,late", "--max-states", "9")
+    assert "  disturbances, at most 1: late, lose\n" in printed
+    assert "unknown hazard: 'W9'" in run(capsys, "consumer-group", "--known", "W9", "--known", "W1")[2]
+
+
 def test_a_model_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "own.py").write_text(OWN)
     for name in ("MODEL", "make"):
