@@ -15,7 +15,7 @@ from fsm.cli import add_command, out
 from fsm.cli.check_engine import choice_of, making
 from fsm.cli.check_options import GROUPS, add_options
 from fsm.cli.models import find_maker, list_machines
-from fsm.cli.output import write
+from fsm.cli.output import check_folder, write
 from fsm.document import to_json
 from fsm.errors import InputError
 
@@ -99,8 +99,8 @@ def run(args: argparse.Namespace) -> int:
     if args.mutate is not None:
         return _mutate(args, make, kinds, most, limits)
     choice, (show, clear) = choice_of(args), _progress()
-    if args.folder is not None and args.folder.exists() and not args.folder.is_dir():
-        raise InputError("is not a folder", str(args.folder), "give -o a folder")
+    if args.folder is not None:
+        check_folder(args.folder)
 
     def explore(engine: str, then: str) -> Verdict:
         with making(engine, then, args.dir and _memo(args, args.dir), args.master) as how:

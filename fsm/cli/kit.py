@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fsm.cli import Help, add_command, at_least, out
+from fsm.cli.output import check_folder, write
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
@@ -176,6 +177,8 @@ def _run(args: argparse.Namespace) -> int:
     make_place: MakePlace = OurPlace
     if args.broker:
         scenarios, make_place = _elsewhere(args, scenarios)
+    if args.keep is not None:
+        check_folder(args.keep, "--keep")
     progress = _progress(len(scenarios), args.keep)
     results = asyncio.run(run_all(command, scenarios, args.jobs, progress, make_place))
     client = documents.software(results, args.adapter)
@@ -211,7 +214,6 @@ def _elsewhere(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> tuple
 
 def _progress(count: int, folder: Path | None) -> Callable[[Result], None]:
     """A function that shows the progress on a terminal and writes the traces."""
-    from fsm.cli.output import write
     from fsm.wire import to_line
 
     done: list[str] = []

@@ -9,6 +9,15 @@ from pathlib import Path
 from fsm.errors import InputError
 
 
+def check_folder(folder: Path, option: str = "-o") -> None:
+    """Raises `InputError` before the work if the folder, or the one to create it in, cannot be written to."""
+    there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+    if not there.is_dir():
+        raise InputError("is not a folder", str(there), f"give {option} a folder that can be written to")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputError("cannot be written to", str(there), f"give {option} a folder that can be written to")
+
+
 def write(path: Path, content: bytes) -> None:
     """Writes a temporary file and renames it. Raises `InputError` if the folder cannot be created or written to."""
     write_pieces(path, [content], "give -o a folder that can be written to")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fsm.cli import add_command, at_least, out
+from fsm.cli.output import check_folder
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
@@ -137,8 +138,8 @@ def _check(args: argparse.Namespace) -> None:
             raise InputError("is for a single run", option, "leave out --seeds, --compare and --shrink")
     if args.shrink and (args.seeds or args.compare):
         raise InputError("needs a single run that fails", "--shrink", "give its --seed, without --seeds and --compare")
-    if args.folder is not None and args.folder.exists() and not args.folder.is_dir():
-        raise InputError("is not a folder", str(args.folder), "give -o a folder that can be written to")
+    if args.folder is not None:
+        check_folder(args.folder)
     if args.master and not args.seeds:
         raise InputError("is for many runs", "--master", "add --seeds, for example --seeds 1-200")
 

@@ -102,4 +102,6 @@ def test_what_cannot_be_written_is_refused_before_the_search(
     for option in ("--memo", "-o"):
         assert main(["check", "lock", option, str(tmp_path / "file")]) == 2
         assert str(tmp_path / "file") in capsys.readouterr().err
+    assert main(["check", "lock", "-o", str(tmp_path / "file" / "out")]) == 2
+    assert f"{tmp_path / 'file'}: is not a folder; give -o a folder" in capsys.readouterr().err
     assert (tmp_path / "file").read_text() == "mine"

@@ -128,7 +128,7 @@ def test_pages_and_xml_are_well_formed(stranger: str, capsys: pytest.CaptureFixt
     [
         ("no-such-program", "cannot be started"),
         ("echo hello", "which is not a JSON object"),
-        ("false", "ended with status 1"),
+        ("false", "ended with status 1 and printed nothing; "),
         ("'", "quote"),
         ("", "empty"),
     ],
@@ -138,6 +138,14 @@ def test_commands_that_are_no_adapters(command: str, message: str, capsys: pytes
     assert main(["kit", "run", command, "--scenario", "fenced"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    assert main(["kit", "run", "no-such-program", "--keep", str(tmp_path / "file")]) == 2
+    assert "file: is not a folder; give --keep a folder that can be written to" in capsys.readouterr().err
 
 
 def test_an_unknown_scenario_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
