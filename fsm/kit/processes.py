@@ -241,8 +241,8 @@ def _refuse(program: Program, command: Sequence[str]) -> None:
     what = " ".join(command)
     if program.unparsed:
         raise InputError(f"prints {program.unparsed[:80]!r}, which is not a JSON object with ev", what, REMEDY)
-    why = program.errors[-1][:200] if program.errors else "and printed nothing"
-    raise InputError(f"ended with status {program.status}: {why}", what, REMEDY)
+    why = f": {program.errors[-1][:200]}" if program.errors else " and printed nothing"
+    raise InputError(f"ended with status {program.status}{why}", what, REMEDY)
 
 
 HOST = "127.0.0.1"

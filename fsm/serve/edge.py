@@ -113,7 +113,7 @@ class Edge:
             listening = _listen(host, port)
         except OSError as problem:
             why = problem.strerror or str(problem)
-            raise InputError(f"cannot listen: {why}", f"{host}:{port}", "choose another --port") from None
+            raise InputError(f"cannot listen: {why}", f"{host}:{port}", "choose another --host or --port") from None
         self._listening.append(listening)
         self._loop.add_reader(listening, self._accept, listening, broker)
         return int(listening.getsockname()[1])
