@@ -284,7 +284,7 @@ class Model:
     not_modelled: Sequence[str] = ()
     """Behaviour of the real system that this model leaves out."""
     made_by: Mapping[str, Any] = field(default_factory=dict)
-    """The name and options for `make_model`; empty for your own model."""
+    """The name and options of `fsm check` that make it; empty for a model that it cannot name."""
     ignored_of_steps: frozenset[str] = frozenset()
     """Those of `asked_of_steps` that are not checked now."""
 

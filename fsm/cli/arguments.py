@@ -17,24 +17,6 @@ def find_table(name: str) -> Table:
     return find(name)
 
 
-def has_key(name: str, key: str) -> bool:
-    """Whether the name is that of a YAML file whose document has this key: `deployment`, or `fsm` for a table."""
-    from pathlib import Path
-
-    from fsm.errors import FsmError
-    from fsm.nodes import SIZE_LIMIT, yaml_node
-
-    path = Path(name)
-    if not path.is_file():
-        return False
-    try:
-        with path.open("rb") as file:
-            text = file.read(4 * SIZE_LIMIT + 1).decode("utf-8-sig")
-        return key in yaml_node(text, name, "document").mapping()
-    except (OSError, UnicodeDecodeError, FsmError):
-        return False
-
-
 def setting(text: str) -> tuple[str, str]:
     """Key and value of a `--set` option. Raises `InputError` for a setting that does not concern groups."""
     from fsm.coordinator.model.context import BrokerConfig

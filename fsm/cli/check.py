@@ -30,7 +30,8 @@ EXAMPLES = """examples:
   fsm check consumer-group --disturb all --disturbances 1 --client fixed --known W1
   fsm check consumer-group --members 3 --topics foo:2,bar:1 --client 4.1 --coordinator 4.4
   fsm check consumer-group --static --disturb close,restart --disturbances 2
-  fsm check consumer-group --disturb late -o out            write the counterexample to out/ (.svg, .mmd, .puml, .txt)
+  fsm check consumer-group --disturb late -o out            write the counterexample to out/ (.svg, .mmd, .puml, .txt,
+                                                            .yaml for replay and explore)
   fsm replay out/1-one-user.yaml --dialect fixed            replay its path under another dialect
   fsm audit --format trace out/1-one-user.trace.jsonl -o audit    audit its trace
   fsm check classic-group --protocol cooperative --disturb all
@@ -184,6 +185,7 @@ def _draw(verdict: Verdict, folder: Path) -> None:
     """Writes each counterexample as a sequence diagram and a text, and as a scenario and a trace if possible."""
     from fsm.check import diagram, scenario, tell
     from fsm.render import sequence
+    from fsm.scenario.own_models import name_from
 
     files: dict[str, str] = {}
     for number, one in enumerate(verdict.violations, 1):
@@ -193,7 +195,7 @@ def _draw(verdict: Verdict, folder: Path) -> None:
             files[f"{name}{suffix}"] = getattr(sequence, form)(diagram(one))
         files[f"{name}.txt"] = "".join(f"{line}\n" for line in tell(one))
         if verdict.made_by:
-            files[f"{name}.yaml"] = scenario(one, verdict.made_by)
+            files[f"{name}.yaml"] = scenario(one, name_from(folder, verdict.made_by))
         if one.replayed is not None and one.replayed.trace:
             files[f"{name}.trace.jsonl"] = "".join(f"{line}\n" for line in one.replayed.trace)
     earlier = _list_written(folder / VERDICT)

@@ -59,7 +59,10 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serves until it is interrupted, or writes one file."""
     require_numpy()
-    session = _open(args)
+    try:
+        session = _open(args)
+    except LocalProtocolError as problem:
+        raise InputError(str(problem), "--path", "choose another step") from None
     for line in session.opening().get("missing", ()):
         sys.stderr.write(f"fsm: {args.model}: missing: {line}\n")
     if args.file is not None:
@@ -72,13 +75,15 @@ def _open(args: argparse.Namespace) -> Session:
     """The session for the argument's kind. Raises `InputError` for an unknown one and for options of another kind."""
     path, suffix = Path(args.model), Path(args.model).suffix.lower()
     if suffix in (".yaml", ".yml") and path.is_file():
+        from fsm.explore.documents import read_path
         from fsm.explore.scenarios import is_scenario, open_scenario
         from fsm.scenario.files import read
 
-        if is_scenario(read(path)):
+        if is_scenario(document := read(path)):
             refuse_options(args)
-            _refuse(args, "--path")
-            return open_scenario(path, args.nth, args.group)
+            if "machines" not in document.mapping():
+                _refuse(args, "--path")
+            return open_scenario(path, args.nth, args.group, read_path(args.path))
     elif suffix in LOGS or (path.is_file() and suffix not in MODELS and args.model not in SHIPPED):
         from fsm.explore.logs import open_log
 
@@ -100,11 +105,7 @@ def _walk(args: argparse.Namespace) -> Session:
     from fsm.explore import ModelSession
     from fsm.explore.documents import read_path
 
-    model, path = read_model(args), read_path(args.path)
-    try:
-        return ModelSession(model, path)
-    except LocalProtocolError as problem:
-        raise InputError(str(problem), "--path", "choose another step") from None
+    return ModelSession(read_model(args), read_path(args.path))
 
 
 def _write(session: Session, file: Path) -> None:

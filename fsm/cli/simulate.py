@@ -114,10 +114,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _deployment(args: argparse.Namespace) -> Deployment | Machines:
     """The deployment of the file, or one with a machine of each named table."""
-    from fsm.cli.arguments import has_key
     from fsm.simulate.machines.reading import of_tables
     from fsm.simulate.reading import read_file
-    from fsm.tables.files import is_file, is_python
+    from fsm.tables.files import has_key, is_file, is_python
 
     name, path = args.deployment, Path(args.deployment)
     if is_python(name) or not is_file(name) or path.suffix.lower() == ".json" or has_key(name, "fsm"):

@@ -57,25 +57,25 @@ def is_scenario(document: Node) -> bool:
     return any(kind.reads(document) for kind in list_kinds())
 
 
-def open_scenario(file: Path, number: int = 1, group: str = "") -> Session:
-    """The scenario of that number in the file; of a deployment one group, if named.
+def open_scenario(file: Path, number: int = 1, group: str = "", path: Sequence[int] = ()) -> Session:
+    """The scenario of that number in the file; of a deployment one group, if named, or of machines this path.
 
     Raises `InputError` for an invalid scenario or path.
     """
     document = read(file)
     if paths.reads(document):
-        return _walk(document)
+        return _walk(document, file)
     if deployment.reads(document):
-        return _simulate(document, file, group)
+        return _simulate(document, file, group, path)
     found = replay_document(document, str(file))
     if not 0 < number <= len(found):
         raise InputError(f"no scenario {number}", str(file), f"it holds {len(found)}")
     return record(found[number - 1])
 
 
-def _walk(document: Node) -> ModelSession:
+def _walk(document: Node, file: Path) -> ModelSession:
     """Walks the steps of a counterexample again. Raises `InputError` with the line of an impossible one."""
-    given, model = paths.read_model(document)
+    given, model = paths.read_model(document, folder=file.parent)
     walk = Walk(model)
     for number, item in enumerate(read_steps(given["steps"]), 1):
         step = parse_step(item, paths.VERBS).value
@@ -87,11 +87,11 @@ def _walk(document: Node) -> ModelSession:
     return ModelSession(model, walk.indices, given[paths.NAME].text())
 
 
-def _simulate(document: Node, file: Path, group: str) -> Session:
+def _simulate(document: Node, file: Path, group: str, path: Sequence[int]) -> Session:
     """Opens a deployment: a model of your own machines, or a recording of Kafka's clients in virtual time."""
     found = read_node(document, file.parent)
     if isinstance(found, Machines):
-        return ModelSession(compose(found.exchange.roles, found.never, found.goal), title=found.name)
+        return ModelSession(compose(found.exchange.roles, found.never, found.goal), path, found.name)
     services = [one for one in found.services.values() if group in ("", one.group)]
     check_members(sum(one.processes * one.members for one in services), str(file))
     truth = Truth(changes=[])

@@ -26,10 +26,15 @@ workers. `story` runs all of them.
 ((), '0')
 """
 
-from fsm.scenario.files import Kind, compare, list_kinds, replay, replay_document
-from fsm.scenario.pictures import draw
-from fsm.scenario.printing import report
-from fsm.scenario.story import Act, Comparison, Difference, Expected, Replay, Seen, Stage, Step, play, read_steps
+from typing import TYPE_CHECKING
+
+from fsm.exports import on_demand
+
+if TYPE_CHECKING:
+    from fsm.scenario.files import Kind, compare, list_kinds, replay, replay_document
+    from fsm.scenario.pictures import draw
+    from fsm.scenario.printing import report
+    from fsm.scenario.story import Act, Comparison, Difference, Expected, Replay, Seen, Stage, Step, play, read_steps
 
 __all__ = [
     "Act",
@@ -50,3 +55,24 @@ __all__ = [
     "replay_document",
     "report",
 ]
+
+__getattr__ = on_demand(
+    __name__,
+    {
+        "files": ("Kind", "compare", "list_kinds", "replay", "replay_document"),
+        "pictures": ("draw",),
+        "printing": ("report",),
+        "story": (
+            "Act",
+            "Comparison",
+            "Difference",
+            "Expected",
+            "Replay",
+            "Seen",
+            "Stage",
+            "Step",
+            "play",
+            "read_steps",
+        ),
+    },
+)

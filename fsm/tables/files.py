@@ -7,8 +7,8 @@ from pathlib import Path
 
 from fsm import tables
 from fsm.document import from_json, from_yaml
-from fsm.errors import InputError
-from fsm.nodes import SIZE_LIMIT
+from fsm.errors import FsmError, InputError
+from fsm.nodes import SIZE_LIMIT, yaml_node
 from fsm.table import Table
 
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -33,6 +33,19 @@ def is_file(name: str, folder: Path | None = None) -> bool:
     """Whether the name is that of a file, or of an object in a Python file."""
     path = (folder or Path()) / name
     return is_python(name) or path.suffix.lower() in SUFFIXES or "/" in name or path.is_file()
+
+
+def has_key(name: str, key: str, folder: Path | None = None) -> bool:
+    """Whether the name is that of a YAML file whose document has this key: `deployment`, or `fsm` for a table."""
+    path = (folder or Path()) / name
+    if not path.is_file():
+        return False
+    try:
+        with path.open("rb") as file:
+            text = file.read(4 * SIZE_LIMIT + 1).decode("utf-8-sig")
+        return key in yaml_node(text, name, "document").mapping()
+    except (OSError, UnicodeDecodeError, FsmError):
+        return False
 
 
 def is_python(name: str) -> bool:

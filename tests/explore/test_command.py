@@ -71,18 +71,22 @@ def test_a_path_as_one_file(capsys: pytest.CaptureFixture[str]) -> None:
 def test_models_take_the_options_of_check() -> None:
     """Of groups, of tables, and of Python files."""
     Path("door.yaml").write_text(DOOR)
+    Path("doors.yaml").write_text(
+        "deployment: doors\nlasts: 1m\nmachines: {door: {table: door.yaml, count: 2, happens: {PUSHED: 1s}}}\n"
+    )
     Path("lock").write_text("a file may be called as a model is")
     Path("mine.py").write_text(MODEL)
     opened = [
         written("mixed-group", "--members", "3", "--policy", "upgrade"),
         written("door.yaml", "--never", "door.OPEN", "--path", "0"),
+        written("doors.yaml", "--path", "0"),
         written("mine.py:MODEL", "--path", "0.0"),
         written("classic-member"),
         written("lock"),
     ]
     sources = [one["opening"]["source"] for one in opened]
     assert sources[0].startswith("mixed-group, 2 members of 4.4.0, 1 eager ones, policy upgrade")
-    assert sources[1:] == ["door", "mine", "classic-member", "lock"]
+    assert sources[1:] == ["door", "2 door", "mine", "classic-member", "lock"]
 
 
 def test_what_was_recorded_is_opened_by_what_it_holds() -> None:

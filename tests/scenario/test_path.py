@@ -59,6 +59,68 @@ def test_an_audit_sees_what_the_checker_found(folder: Path, tmp_path: Path, caps
     assert "double_ownership" in capsys.readouterr().out
 
 
+DOOR = """
+fsm: 1
+name: door
+states: {SHUT: s, OPEN: o}
+events: {PUSHED: p, CALLED: c}
+effects: {CALLED: c}
+initial: SHUT
+rows:
+  - {states: [SHUT], events: [PUSHED], steps: [OPEN, CALLED]}
+  - {states: [OPEN], events: [PUSHED], steps: [SHUT]}
+  - {states: [SHUT, OPEN], events: [CALLED], why: it hears itself}
+"""
+LIFT = DOOR.replace("name: door", "name: lift")
+LIFTS = """
+deployment: lifts
+lasts: 1m
+machines: {door: {table: door.yaml, happens: {PUSHED: 1s}}, lift: {table: lift.yaml, happens: {PUSHED: 1s}}}
+never: [door.OPEN, lift.OPEN]
+"""
+MODEL = """
+from fsm.check import Choice, Component, Model, Property, Step
+
+one = Component("one", 0, lambda s: [Choice("goes")], lambda s, _: Step(s + 1 if s < 3 else s), {"at": lambda s: s})
+MODEL = Model("mine", [one], properties=[Property("below two", lambda view: view.of("one", "at") < 2)])
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "steps"),
+    [
+        (("door.yaml", "--with", "lift.yaml", "--never", "door.OPEN,lift.OPEN"), 2),
+        (("lifts.yaml",), 2),
+        (("mine.py:MODEL",), 2),
+    ],
+)
+def test_a_counterexample_of_ones_own_goes_as_it_was_found(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    steps: int,
+) -> None:
+    """Of tables, of a deployment, of a Python file; from any folder, and to walk on from."""
+    for name, text in (("door.yaml", DOOR), ("lift.yaml", LIFT), ("lifts.yaml", LIFTS), ("mine.py", MODEL)):
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    assert main(["check", *arguments, "-o", "out"]) == 1
+    monkeypatch.chdir(tmp_path / "out")
+    (path,) = Path().glob("*.yaml")
+    status, printed = replayed(capsys, str(path))
+    assert (status, f"{steps} steps, {steps} expectations, all met" in printed, "broken: " in printed) == (
+        0,
+        True,
+        True,
+    )
+    assert main(["explore", str(path), "-o", "page.html"]) == 0
+    assert replayed(capsys, str(path), "--dialect", "4.0") == (
+        2,
+        f"fsm: {path}:2: a model of your own has no dialect; leave --dialect out\n",
+    )
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

@@ -1,7 +1,7 @@
 """A path through a model of `fsm check`: a counterexample, walked again.
 
     path: one user                 # what it shows; marks this kind of scenario
-    model: consumer-group          # a shipped one; see fsm check --help
+    model: consumer-group          # or a file relative to this one: a table, a deployment, FILE.py:NAME
     options: {members: 2, topics: {foo: 2}, client: 4.4.0} # options of fsm check; --dialect overrides the dialects
     steps:
     - do: a polls                  # the text in a counterexample
@@ -17,14 +17,18 @@ Expectations: components by their names, `broken` (properties of states that do 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fsm.check.catalog import SHIPPED, options_of
 from fsm.errors import InputError
 from fsm.nodes import Node, nearest
 from fsm.render.sequence import Arrow, Look
+from fsm.scenario.own_models import OPTIONS, find_maker, is_table
 from fsm.scenario.reading import has_key
 from fsm.scenario.story import REFUSED, Act, Expected, Replay, Seen, Stage, Step, play, read_steps
 from fsm.scenario.texts import NOTHING, show_list
+from fsm.tables.files import is_python
 
 if TYPE_CHECKING:
     from fsm.check import Model, PathStep, Walk
@@ -41,34 +45,44 @@ def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
     """Walks the path. Raises `InputError` with the line for an unknown model or option."""
     from fsm.check import Walk  # noqa: PLC0415  # it needs numpy
 
-    given, model = read_model(document, dialect)
+    given, model = read_model(document, dialect, Path(file).parent)
     stage = _Path(Walk(model))
     steps = play(stage, read_steps(given["steps"]))
     dialects = {name: model.made_by[name] for name in _DIALECTS if name in model.made_by}
-    shown = dialect or ", ".join(f"{name} {value}" for name, value in dialects.items())
+    shown = dialect or ", ".join(f"{name} {value}" for name, value in dialects.items()) or model.name
     yield Replay(file, NAME, given[NAME].text(), shown, (*steps, *_live(stage.walk, document.where)))
 
 
-def read_model(document: Node, dialect: str | None = None) -> tuple[dict[str, Node], Model]:
+def read_model(document: Node, dialect: str | None = None, folder: Path | None = None) -> tuple[dict[str, Node], Model]:
     """The fields of a path, and its model. Raises `InputError` with the line for an unknown one."""
     given = document.fields((NAME, "model", "options", "steps"), (NAME, "model", "steps"))
-    return given, _make(given, dialect)
-
-
-def _make(given: Mapping[str, Node], dialect: str | None) -> Model:
-    from fsm.check import make_model  # noqa: PLC0415
-    from fsm.check.catalog import options_of  # noqa: PLC0415
-
     name = given["model"].text()
-    try:
-        known = options_of(name)
-    except InputError as problem:
-        raise InputError(problem.what, given["model"].where, problem.remedy) from None
+    if name in SHIPPED or not (is_python(name) or is_table(name)):
+        return given, _make(name, given, dialect)
+    if dialect is not None:
+        raise InputError("a model of your own has no dialect", given["model"].where, "leave --dialect out")
+    options = _read_options(given, OPTIONS)
+    others = options.pop("with", ())
+    return given, find_maker(name, others, **options, folder=folder)()
+
+
+def _read_options(given: Mapping[str, Node], known: Mapping[str, Any]) -> dict[str, Any]:
     options = {}
     for option, (key, node) in given["options"].mapping().items() if "options" in given else ():
         if option not in known:
             raise InputError(f"unknown option {option!r}", key.where, nearest(option, tuple(known)))
         options[option] = _value(node, known[option])
+    return options
+
+
+def _make(name: str, given: Mapping[str, Node], dialect: str | None) -> Model:
+    from fsm.check import make_model  # noqa: PLC0415
+
+    try:
+        known = options_of(name)
+    except InputError as problem:
+        raise InputError(problem.what, given["model"].where, problem.remedy) from None
+    options = _read_options(given, known)
     candidates = [options]
     if dialect is not None:
         there = [name for name in _DIALECTS if name in known]
@@ -83,7 +97,7 @@ def _make(given: Mapping[str, Node], dialect: str | None) -> Model:
 
 
 def _value(node: Node, default: Any) -> Any:
-    """Parses an option by the type of its default: a number, a flag, numbers by names, or a text."""
+    """Parses an option by the type of its default: a number, a flag, numbers by names, texts, or a text."""
     match default:
         case bool():
             return node.flag()
@@ -91,6 +105,8 @@ def _value(node: Node, default: Any) -> Any:
             return node.number()
         case Mapping():
             return {name: value.number() for name, (_, value) in node.mapping().items()}
+        case tuple():
+            return [one.text() for one in node.items()]
     return node.text()
 
 
