@@ -1,4 +1,4 @@
-"""A picture of a run: its measures over time, one below the other, and its faults. Same run, same bytes."""
+"""A picture of a run: its measures over time, its faults and violations. Same run, same bytes."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ MARKS = {
 STYLE = (
     "text{font:11px Helvetica,Arial,sans-serif;fill:#1f2933}.title{font-size:15px;font-weight:bold}"
     ".head{font-weight:bold;fill:#52606d}.end{text-anchor:end}.mid{text-anchor:middle}.axis{stroke:#9aa5b1}"
+    ".violated{stroke:#d64545;stroke-width:1.5}"
 )
 
 
@@ -55,7 +56,7 @@ def _draw(outcomes: Sequence[Outcome], names: Sequence[str]) -> Iterator[str]:
     yield f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>'
     title = f"{first.deployment}: {show_ms(first.lasts_ms)}, seed {first.seed}"
     yield f'<text class="title" x="{LEFT}" y="22">{markup(title)}</text>'
-    yield from _legend(first, names)
+    yield from _legend(outcomes, names)
     for row, (name, words) in enumerate(drawn.items()):
         yield from _chart(outcomes, name, words, TOP + (HEIGHT + GAP) * row + GAP)
     yield from _axis(first, height - 14)
@@ -68,20 +69,23 @@ def _list_charts(outcomes: Sequence[Outcome]) -> dict[str, str]:
     return {name: words for name, words in name_all(known).items() if name in DRAWN or name not in NAMES}
 
 
-def _legend(outcome: Outcome, names: Sequence[str]) -> Iterator[str]:
+def _legend(outcomes: Sequence[Outcome], names: Sequence[str]) -> Iterator[str]:
     x = LEFT
     for i, name in enumerate(names):
         yield f'<rect x="{x}" y="32" width="10" height="10" fill="{COLOURS[i]}"/>'
         yield f'<text x="{x + 14}" y="41">{markup(name)}</text>'
         x += 30 + 7 * len(name)
-    for what in sorted({deed.what for deed in outcome.deeds}):
+    for what in sorted({deed.what for deed in outcomes[0].deeds}):
         yield f'<path d="M{x} 32h10l-5 9z" fill="{MARKS[what]}"/>'
         yield f'<text x="{x + 14}" y="41">{what.replace("_", " ")}</text>'
         x += 30 + 7 * len(what)
+    if any(outcome.violations for outcome in outcomes):
+        yield f'<path class="violated" d="M{x + 5} 32v10"/>'
+        yield f'<text x="{x + 14}" y="41">violated</text>'
 
 
 def _chart(outcomes: Sequence[Outcome], name: str, words: str, top: int) -> Iterator[str]:
-    """One measure as steps, with the faults above it."""
+    """One measure as steps, with the faults above it and the violations across it."""
     width = WIDTH - LEFT - RIGHT
     series = [[group.series[name] for group in o.groups if name in group.series] or [[0]] for o in outcomes]
     rows = [[sum(parts) for parts in zip(*values, strict=True)] for values in series]
@@ -99,6 +103,9 @@ def _chart(outcomes: Sequence[Outcome], name: str, words: str, top: int) -> Iter
             points.append(f"V{top + HEIGHT - HEIGHT * value / most:.1f}H{LEFT + step * (k + 1):.1f}")
         path = "".join(points) + f"V{top + HEIGHT}z"
         yield f'<path d="{path}" fill="{COLOURS[i]}" fill-opacity="0.45" stroke="{COLOURS[i]}"/>'
+    for at_ms in sorted({violation.at_ms for outcome in outcomes for _, violation in outcome.violations}):
+        x = LEFT + width * at_ms / outcomes[0].lasts_ms
+        yield f'<path class="violated" d="M{x:.1f} {top}v{HEIGHT}"/>'
     yield f'<path class="axis" d="M{LEFT} {top + HEIGHT}h{width}"/>'
 
 

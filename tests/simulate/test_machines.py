@@ -300,11 +300,18 @@ def test_the_command_draws_compares_and_takes_tables_by_themselves(
     assert main(["simulate", "crossing.yaml", "-o", str(tmp_path), "--trace", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document == json.loads((tmp_path / "metrics.json").read_text())
-    assert "time in GREEN" in (tmp_path / "picture.svg").read_text()
+    picture = (tmp_path / "picture.svg").read_text()
+    assert "time in GREEN" in picture
+    assert 'class="violated"' not in picture
     assert (tmp_path / "trace.jsonl").read_text().count("\n") == document["totals"]["signal.transitions"] + document[
         "totals"
     ]["barrier.transitions"]
     assert json.loads((tmp_path / "truth.json").read_text())["faults"][0]["restart"] in ("signal", "barrier")
+    assert main(["simulate", "crossing.yaml", "--seed", "32", "-o", str(tmp_path / "32")]) == 1
+    picture = (tmp_path / "32" / "picture.svg").read_text()
+    assert ">violated</text>" in picture
+    assert picture.count('class="violated"') == picture.count('class="head"') + 1
+    capsys.readouterr()
     assert main(["simulate", "crossing.yaml", "--compare", "signal=mended.yaml", "loses=5%", "-o", str(tmp_path)]) == 0
     assert "time in LIFTING" in capsys.readouterr().out
     assert main(["simulate", "crossing.yaml", "--compare", "loses=1%", "loses=5%", "--seeds", "1-2"]) == 0
