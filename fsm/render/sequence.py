@@ -64,8 +64,10 @@ def mermaid(diagram: Diagram) -> str:
     names = {lane: f"L{number}" for number, lane in enumerate(diagram.lanes)}
     lines = ["---", f"title: {_quote(diagram.title)}", "---", "sequenceDiagram"]
     lines += [f"    participant {names[lane]} as {_encode(lane)}" for lane in diagram.lanes]
+    everyone = f"{names[diagram.lanes[0]]},{names[diagram.lanes[-1]]}"
     for part in diagram.parts:
-        lines.append(f"    Note over {names[diagram.lanes[0]]},{names[diagram.lanes[-1]]}: {_encode(part.title)}")
+        if part.title:
+            lines.append(f"    Note over {everyone}: {_encode(part.title)}")
         lines += [f"    {_mermaid_line(arrow, names)}" for arrow in part.arrows]
     return "\n".join([*lines, ""])
 

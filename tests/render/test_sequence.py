@@ -47,6 +47,12 @@ def test_mermaid_to_the_letter() -> None:
     ]
 
 
+def test_a_part_without_a_title_has_no_empty_note() -> None:
+    diagram = Diagram("A talk", ("a", "b"), (Part("", (Arrow("a", "b", "hello"),)),))
+    assert mermaid(diagram).splitlines()[-1] == "    L0->>L1: hello"
+    assert "Note" not in mermaid(diagram)
+
+
 def test_plantuml_to_the_letter() -> None:
     """As in Kafka's design notes: participants and queues, calls, dashed arrows out of a queue, notes in lanes."""
     assert plantuml(TALK).splitlines() == [
