@@ -70,6 +70,8 @@ def tell(one: Violation) -> Iterator[str]:
         yield f"  {_replay(one.replayed)}"
     yield "  start"
     yield from (f"       {name}: {state}" for name, state in one.start.items())
+    if one.doomed_at == 0:
+        yield _DOOMED
     times_ms = () if one.replayed is None else one.replayed.times_ms
     for number, (step, at_ms) in enumerate(zip_longest(one.path, times_ms), 1):
         if one.replayed is not None:
@@ -82,7 +84,10 @@ def tell(one: Violation) -> Iterator[str]:
         yield f"{number:>5}{'!' if step.disturbance else ' '}{at} {step}"
         yield from (f"       {name}: {state}" for name, state in step.state.items())
         if number == one.doomed_at:
-            yield "  from here on, the goal cannot be reached without another disturbance; one continuation:"
+            yield _DOOMED
+
+
+_DOOMED = "  from here on, the goal cannot be reached without another disturbance; one continuation:"
 
 
 def _replay(done: Replayed) -> str:
@@ -105,6 +110,9 @@ def diagram(one: Violation) -> Diagram:
 
     lanes = tuple(one.start)
     arrows: list[Arrow] = []
+    doomed = "the goal cannot be reached from here on"
+    if one.doomed_at == 0:
+        arrows.append(Arrow(lanes[0], lanes[0], doomed, Look.RAISE))
     for number, step in enumerate(one.path, 1):
         lane = step.actor or step.receiver
         if not step.sender:
@@ -116,7 +124,7 @@ def diagram(one: Violation) -> Diagram:
             arrows.append(Arrow(step.sender, step.receiver, f"{step.action} on its way: {step.message}", Look.RAISE))
         arrows += [Arrow(name, name, state, Look.STATE) for name, state in step.state.items()]
         if number == one.doomed_at:
-            arrows.append(Arrow(lane, lane, "the goal cannot be reached from here on", Look.RAISE))
+            arrows.append(Arrow(lane, lane, doomed, Look.RAISE))
     last = arrows[-1].target if arrows else lanes[0]
     broken = Part(f"broken: {one.property}", (Arrow(last, last, one.meaning or one.property, Look.RAISE),))
     title = f"{one.property}: {_many(one.disturbances, 'disturbance')}, {_many(count_steps(one), 'step')}"
@@ -124,10 +132,14 @@ def diagram(one: Violation) -> Diagram:
 
 
 def scenario(one: Violation, made_by: Mapping[str, Any]) -> str:
-    """The counterexample as a scenario in YAML, which `fsm replay` walks: each step, and the states that it changes."""
+    """The counterexample as a scenario in YAML, which `fsm replay` walks: each step, and the states that it changes.
+
+    If it ends where it begins, because the goal can never be reached, the steps are those of its continuation.
+    """
     import yaml  # noqa: PLC0415
 
-    steps = [{"do": str(step), **({"expect": step.state} if step.state else {})} for step in one.path[: one.doomed_at]]
+    path = one.path[: one.doomed_at or None]
+    steps = [{"do": str(step), **({"expect": step.state} if step.state else {})} for step in path]
     options = {name: dict(value) if isinstance(value, Mapping) else value for name, value in made_by.items()}
     model = options.pop("check", "")
     document = {"path": one.property, "model": model, **({"options": options} if options else {}), "steps": steps}

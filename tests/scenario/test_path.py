@@ -81,7 +81,7 @@ never: [door.OPEN, lift.OPEN]
 MODEL = """
 from fsm.check import Choice, Component, Model, Property, Step
 
-one = Component("one", 0, lambda s: [Choice("goes")], lambda s, _: Step(s + 1 if s < 3 else s), {"at": lambda s: s})
+one = Component("one", 0, lambda s: [Choice("goes")], lambda s, _: Step((s + 1) % 4), {"at": lambda s: s})
 MODEL = Model("mine", [one], properties=[Property("below two", lambda view: view.of("one", "at") < 2)])
 """
 
@@ -119,6 +119,23 @@ def test_a_counterexample_of_ones_own_goes_as_it_was_found(
         2,
         f"fsm: {path}:2: a model of your own has no dialect; leave --dialect out\n",
     )
+
+
+def test_a_goal_that_was_never_in_reach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The counterexample has no step; it says so, and goes on."""
+    (tmp_path / "mine.py").write_text(
+        MODEL.replace("Model, Property", "Goal, Model")
+        .replace("properties=[Property", "goal=Goal")
+        .replace("< 2)]", "> 9)")
+    )
+    monkeypatch.chdir(tmp_path)
+    assert main(["check", "mine.py:MODEL", "-o", "out"]) == 1
+    printed = capsys.readouterr().out
+    assert "       one: 0\n  from here on, the goal cannot be reached without another disturbance; one" in printed
+    assert replayed(capsys, "out/1-below-two.yaml", "--quiet")[0] == 0
+    assert "the goal cannot be reached from here on" in Path("out/1-below-two.mmd").read_text()
 
 
 @pytest.mark.parametrize(
