@@ -48,7 +48,8 @@ it; all other events come from the environment.
 
 Models: {models}.
 
-exit status: 0 everything holds; 1 a counterexample; 2 unusable input, or a limit ended the search early"""
+exit status: 0 everything holds; 1 a counterexample; 2 unusable input, or a limit ended the search early;
+130 Ctrl-C"""
 
 MAKES = {"model", "others", "never", "goal", *(option for options in GROUPS.values() for option in options)}
 """Options that define a model."""
@@ -99,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.mutate is not None:
         return _mutate(args, make, kinds, most, limits)
-    choice, (show, clear) = choice_of(args), _progress()
+    choice, progress = choice_of(args), _Progress()
     if args.folder is not None:
         check_folder(args.folder)
 
@@ -117,14 +118,20 @@ def run(args: argparse.Namespace) -> int:
                 memo=args.memo and _memo(args, args.memo),
                 jobs=args.jobs,
                 clock=lambda: sum(os.times()[:4]),
-                progress=show,
+                progress=progress.show,
                 **how,
             )
 
-    verdict = explore(*choice)
-    if choice.then == "spark" and verdict.stopped == limits.beyond_memory:
-        verdict = explore("spark", "")
-    clear()
+    try:
+        verdict = explore(*choice)
+        if choice.then == "spark" and verdict.stopped == limits.beyond_memory:
+            verdict = explore("spark", "")
+    except KeyboardInterrupt:
+        progress.clear()
+        later = "the same command continues" if choice.first != "memory" else "--engine disk --dir DIR can be continued"
+        sys.stderr.write(f"fsm: stopped after {progress.text}, without a verdict; {later}\n")
+        raise KeyboardInterrupt("said") from None
+    progress.clear()
     if args.folder:
         _draw(verdict, args.folder)
     if args.json:
@@ -215,26 +222,29 @@ def _list_written(path: Path) -> set[str]:
         return set()
 
 
-def _progress() -> tuple[Callable[[int, int, int], None], Callable[[], None]]:
-    """Functions that show the progress on one line of a terminal, and that clear the line."""
-    import time
+class _Progress:
+    """How far the search is; on a terminal it is shown on one line."""
 
-    if not sys.stderr.isatty():
-        return lambda _states, _transitions, _depth: None, lambda: None
-    printed_s = [time.monotonic()]
+    def __init__(self) -> None:
+        self.text = "0 states"
+        self._is_shown = sys.stderr.isatty()
+        self._printed_s = 0.0
 
-    def show(states: int, transitions: int, depth: int) -> None:
-        if time.monotonic() - printed_s[0] < PROGRESS_EVERY_S:
-            return
-        printed_s[0] = time.monotonic()
-        sys.stderr.write(f"\r\x1b[Kfsm check: {states:,} states, {transitions:,} transitions, depth {depth}")
-        sys.stderr.flush()
+    def show(self, states: int, transitions: int, depth: int) -> None:
+        """Takes the numbers so far."""
+        import time
 
-    def clear() -> None:
-        sys.stderr.write("\r\x1b[K")
-        sys.stderr.flush()
+        self.text = f"{states:,} states, {transitions:,} transitions, depth {depth}"
+        if self._is_shown and time.monotonic() - self._printed_s >= PROGRESS_EVERY_S:
+            self._printed_s = time.monotonic()
+            sys.stderr.write(f"\r\x1b[Kfsm check: {self.text}")
+            sys.stderr.flush()
 
-    return show, clear
+    def clear(self) -> None:
+        """Clears the line."""
+        if self._is_shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
 
 
 def _split(text: str) -> tuple[str, ...]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE_S, wait_until
 
 from fsm.check import Limits
 from fsm.check.examples.lock import lock
@@ -12,6 +17,18 @@ from fsm.check.search import Search
 from fsm.cli import check_engine, main
 from fsm.cli.check_engine import Choice, choose
 from fsm.errors import InputError
+
+ENDLESS = """
+from pathlib import Path
+from fsm.check import Choice, Component, Model, Step
+
+def step(state, _):
+    if state == 1000:
+        (Path(__file__).parent / "far").touch()
+    return Step(state + 1)
+
+MODEL = Model("endless", [Component("one", 0, lambda _: [Choice("goes")], step)])
+"""
 
 
 @pytest.mark.parametrize(
@@ -92,6 +109,31 @@ def test_spark_takes_over_when_memory_would_not_do(
     assert main([*there[:-2], "--max-memory", "20000"]) == 2
     assert began == [lock().name]
     capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("options", "remedy"),
+    [((), "--engine disk --dir DIR can be continued"), (("--engine", "disk"), "the same command continues")],
+)
+def test_a_search_that_is_stopped_says_how_far_it_was(tmp_path: Path, options: tuple[str, ...], remedy: str) -> None:
+    """And how it can be continued."""
+    (tmp_path / "endless.py").write_text(ENDLESS)
+    command = [sys.executable, "-m", "fsm", "check", str(tmp_path / "endless.py:MODEL"), *options]
+    command += ["--dir", str(tmp_path / "d")] if options else []
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  # it may be ignored here
+    )
+    wait_until((tmp_path / "far").exists)
+    process.send_signal(signal.SIGINT)
+    printed, error = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, printed, error.count("\n")) == (130, "", 1)
+    assert re.fullmatch(
+        rf"fsm: stopped after [\d,]+ states, [\d,]+ transitions, depth \d+, without a verdict; {remedy}\n", error
+    )
 
 
 def test_what_cannot_be_written_is_refused_before_the_search(
