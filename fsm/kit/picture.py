@@ -36,10 +36,11 @@ def story(finding: Finding, trace: Sequence[Exchange | Note]) -> list[Line]:
     """The requests and events of a finding's client around it, in order of time, with the finding itself."""
     name = finding.client.partition("/")[0]
     is_read = finding.exchange is not None and finding.exchange.api in QUIET
+    begin_ms = _begin(finding, name, trace)
     seen = [
         line
         for one in trace
-        if finding.at_ms - BEFORE_MS <= one.at_ms <= finding.at_ms + AFTER_MS
+        if begin_ms <= one.at_ms <= finding.at_ms + AFTER_MS
         for line in _lines(one, name, with_reads=is_read)
     ]
     seen.append(Line(finding.at_ms, CLIENT, CLIENT, f"{finding.check.id}: {finding.detail}", Look.RAISE))
@@ -47,6 +48,21 @@ def story(finding: Finding, trace: Sequence[Exchange | Note]) -> list[Line]:
     at = next(number for number, line in enumerate(seen) if line.look is Look.RAISE and line.at_ms == finding.at_ms)
     begin = max(0, at - MOST + 6)
     return seen[begin : begin + MOST]
+
+
+def _begin(finding: Finding, client: str, trace: Sequence[Exchange | Note]) -> float:
+    """The beginning of the story: before the last such request, if that had no answer, however long ago."""
+    begin_ms, judged = finding.at_ms - BEFORE_MS, finding.exchange
+    before = [
+        one
+        for one in trace
+        if isinstance(one, Exchange)
+        and judged is not None
+        and (one.client_id, one.api) == (client, judged.api)
+        and one.at_ms < judged.at_ms
+    ]
+    last = max(before, key=lambda one: one.at_ms, default=None)
+    return begin_ms if last is None or last.answered_ms is not None else min(begin_ms, last.at_ms)
 
 
 def _lines(one: Exchange | Note, client: str, *, with_reads: bool) -> Iterator[Line]:

@@ -150,6 +150,17 @@ def test_a_finding_has_its_story() -> None:
     assert "FENCED_MEMBER_EPOCH" in picture(finding, seen, 0)
 
 
+def test_a_story_begins_with_the_heartbeat_that_was_not_answered() -> None:
+    """However long the client waited for it."""
+    muted = beat(1_000, KEEPALIVE)._replace(answered_ms=None, response=None)
+    seen = [TOPICS, beat(0, JOIN), muted, beat(9_000, KEEPALIVE)]
+    (finding,) = [one for one in judge(seen).findings if one.check.id == "E2"]
+    assert [line.split(maxsplit=1)[1] for line in format_story(finding, seen, 0)][:2] == [
+        "-> Heartbeat epoch 1",
+        "!! no answer",
+    ]
+
+
 def test_the_end_is_a_moment_of_every_client() -> None:
     """What was left undone is seen there."""
     seen = [beat(0, JOIN), beat(0, replace(JOIN, member_id="m-2"), client="other", connection=2)]
