@@ -195,6 +195,15 @@ def test_late_messages_are_marked_and_lost_ones_are_no_arrivals(opened: Opened) 
     assert count(browser, "#sequence .line.late") == 1
 
 
+def test_arrows_point_to_the_receiver_in_whatever_order_the_connections_come(opened: Opened) -> None:
+    """A recording sorts them by name: of a member called `worker` the answers come first."""
+    start = opening(1)
+    start["wires"].reverse()
+    browser = opened(page(start, recorded(1)))
+    assert texts(browser, ".lane.there h4") == ["a → broker", "b → broker"]
+    assert texts(browser, ".lane.back h4") == ["broker → a", "broker → b"]
+
+
 # -- views ---------------------------------------------------------------------------------------------------
 
 

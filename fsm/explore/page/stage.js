@@ -30,13 +30,13 @@ function buildStage() {
   const { components, wires } = walk.opening;
   const right = onTheRight(components, wires).map(({ name }) => name);
   const left = components.filter(({ name }) => !right.includes(name));
-  const pairs = new Map(); // wires between the same two, together
-  for (const wire of wires) {
+  const pairs = new Map(); // wires between the same two, together; the one to the right first
+  for (const wire of wires.toSorted((a, b) => right.includes(b.receiver) - right.includes(a.receiver))) {
     const ends = [wire.sender, wire.receiver];
     const key = JSON.stringify(ends.toSorted());
     pairs.set(key, [...(pairs.get(key) || []), wire]);
   }
-  const boxOf = (some) => some.length > 0 && make("section", { class: "wires" }, some.map(connection));
+  const boxOf = (some) => some.length > 0 && make("section", { class: "wires" }, some.map((pair) => connection(pair, right)));
   const crosses = (name) =>
     [...pairs.values()].filter(
       ([{ sender, receiver }]) =>
@@ -200,13 +200,14 @@ function queueOf({ name, items }, before) {
 
 // -- connections ---------------------------------------------------------------------------------------------
 
-function connection(wires) {
+function connection(wires, right) {
   const [{ sender, receiver }] = wires;
   return make(
     "section",
     { class: "connection", "aria-label": `connection of ${sender} and ${receiver}` },
     wires.map((wire) => {
-      const rightwards = wire === wires[0];
+      const crosses = right.includes(wire.sender) !== right.includes(wire.receiver);
+      const rightwards = crosses ? right.includes(wire.receiver) : wire === wires[0];
       const box = make("ol", { class: "pills" });
       const lane = make(
         "div",
