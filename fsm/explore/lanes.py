@@ -243,7 +243,7 @@ class Lanes:
             name, role = COORDINATOR, COORDINATOR
         else:
             is_shared = (record.group, record.client_id) in self._shared and record.member_id
-            name = record.member_id if is_shared or not record.client_id else record.client_id
+            name = self._short(record) if is_shared else record.client_id or record.member_id
             role = "worker" if record.machine.startswith("connect") else "member"
         name = name or "somebody"
         if self._many and record.group:
@@ -251,6 +251,12 @@ class Lanes:
         lane = self.found.setdefault(name, Lane(name, role))
         lane.role = role if role == "worker" else lane.role
         return lane
+
+    def _short(self, record: TraceRecord) -> str:
+        """The client id with the beginning of the member id, as `fsm capture` prints them, if that is unique."""
+        client, member = record.client_id, record.member_id
+        begins = [_begin(one, client) for one in self._shared[record.group, client]]
+        return f"{client} ({_begin(member, client) if begins.count(_begin(member, client)) == 1 else member})"
 
     def parts(self) -> list[Part]:
         """All lanes, members before coordinators."""
@@ -267,8 +273,8 @@ def _tables(names: Iterable[str]) -> Iterator[Table]:
             continue
 
 
-def _shared_clients(records: Iterable[TraceRecord]) -> set[tuple[str, str]]:
-    """Client ids with several members at the same time: a member appears again after another one."""
+def _shared_clients(records: Iterable[TraceRecord]) -> dict[tuple[str, str], list[str]]:
+    """The members of each client id that has several at the same time: a member appears again after another one."""
     order: dict[tuple[str, str], list[str]] = {}
     shared = set()
     for record in records:
@@ -279,7 +285,12 @@ def _shared_clients(records: Iterable[TraceRecord]) -> set[tuple[str, str]]:
                 shared.add(key)
             elif record.member_id not in known:
                 known.append(record.member_id)
-    return shared
+    return {key: order[key] for key in shared}
+
+
+def _begin(member_id: str, client_id: str) -> str:
+    """The beginning of a member id, behind its client id."""
+    return member_id.removeprefix(client_id).removeprefix("-")[:8]
 
 
 def make_moment(record: TraceRecord, lane: Lane) -> Moment:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -256,14 +257,16 @@ def test_a_trace_has_a_lane_for_each_member(tmp_path: Path) -> None:
 def test_processes_under_one_client_id_have_lanes_of_their_own(tmp_path: Path) -> None:
     """Where they speak at the same time; one after the other they are one."""
 
-    def lanes(members: str) -> list[str]:
+    def lanes(members: Sequence[str]) -> list[str]:
         path = tmp_path / "trace.jsonl"
         beats = (record(at, Kind.HEARTBEAT_SENT, client_id="c", member_id=who) for at, who in enumerate(members))
         path.write_text("".join(beats))
         return [one["name"] for one in open_log(path).opening()["components"]]
 
     assert lanes("xxyy") == ["c"]
-    assert lanes("xyxy") == ["x", "y"]
+    assert lanes("xyxy") == ["c (x)", "c (y)"]
+    assert lanes(["2TX1YJdKR0-Jm4fZFZW6GQ", "c-0f3c2d11-7b"] * 2) == ["c (2TX1YJdK)", "c (0f3c2d11)"]
+    assert lanes(["c-12345678-a", "c-12345678-b"] * 2) == ["c (c-12345678-a)", "c (c-12345678-b)"]
 
 
 def test_groups_are_told_apart(tmp_path: Path) -> None:
