@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from patience import PATIENCE_S
@@ -119,6 +122,15 @@ def test_what_cannot_be_is_refused(broker):
         InputError, match=r"unknown group setting 'group.consumer.max.sise'; did you mean group.consumer"
     ):
         LiveBroker(settings={"group.consumer.max.sise": "1"})
+
+
+def test_the_readme_names_methods_that_exist():
+    page = Path("fsm/testing/README.md").read_text(encoding="utf-8").partition("`LiveBroker` is a context")[2]
+    called = re.findall(r"`(\w+)(?:\(\w*\))?`", page)
+    conditions = {*re.findall(r"`(\w+)`", re.search(r"match requests by ([^;]*);", page)[1])}
+    methods = [name for name in called if name not in conditions]
+    assert {"refuse", "exchanges"} < set(methods)
+    assert [name for name in methods if not hasattr(LiveBroker, name)] == []
 
 
 def test_brokers_have_ports_of_their_own_and_end_for_good():
