@@ -116,6 +116,24 @@ def assert_typed(folder: Path, where: Path, *options: str) -> None:
     assert found == set(range(first, first + len(WRONG))), done.stdout
 
 
+def test_the_stub_of_ones_own_table_is_typed(tmp_path: Path, capsys: object) -> None:
+    """Its symbols are in no module that could be imported."""
+    (tmp_path / "door.yaml").write_text(
+        "{fsm: 1, name: door, states: {SHUT: s, OPEN: o}, terminal: [OPEN], events: {PUSHED: p}, initial: SHUT,"
+        " rows: [{states: [SHUT], events: [PUSHED], steps: [OPEN]}]}"
+    )
+    rows = "rows = (row(State.UP, Event.CALLED, State.DOWN),)"
+    table = 'TABLE = Table(name="lift", initial=State.UP, terminal=(State.DOWN,), rows=rows)'
+    symbols = 'class State(Symbol):\n    UP = "u"\n    DOWN = "d"\nclass Event(Symbol):\n    CALLED = "c"'
+    (tmp_path / "lift.py").write_text(f"from fsm import Symbol, Table, row\n{symbols}\n{rows}\n{table}\n")
+    for own in ("door.yaml", "lift.py:TABLE"):
+        assert main(["tables", str(tmp_path / own), "--format", "stub"]) == 0
+        (tmp_path / "stub.pyi").write_text(capsys.readouterr().out)  # type: ignore[attr-defined]
+        mypy = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(tmp_path / "stub.pyi")]
+        done = subprocess.run(mypy, check=False, cwd=ROOT, capture_output=True, text=True)
+        assert (done.stdout, done.stderr) == ("", "")
+
+
 def test_the_stubs_of_models_are_those_of_the_tables(capsys: object) -> None:
     """`fsm/tables/models.pyi` is what `fsm tables --format stub` prints."""
     assert main(["tables", "--format", "stub"]) == 0

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 
 from fsm.table import Table
@@ -27,14 +28,24 @@ def class_name(table: Table) -> str:
 
 
 def stub(tables: Sequence[Table]) -> str:
-    """The stub file of these tables: for each a base for `bind` and one for `bind(asynchronous=True)`."""
-    paths = {table.name: type(table.initial).__module__.rpartition(".") for table in tables}
+    """The stub file of these tables: for each a base for `bind` and one for `bind(asynchronous=True)`.
+
+    The symbols of a table in YAML, JSON or a script have no module that could be imported: they are `Symbol`.
+    """
+    homes = {table.name: _find_home(table) for table in tables}
     names: dict[str, set[str]] = {}
-    for package, _, module in paths.values():
-        names.setdefault(package, set()).add(module)
+    for package, _, name in homes.values():
+        names.setdefault(package, set()).add(name)
     imports = (_import(package, sorted(names[package])) for package in sorted(names))
-    classes = ("\n".join(_classes(table, paths[table.name][2])) for table in tables)
+    classes = ("\n".join(_classes(table, homes[table.name][2])) for table in tables)
     return "\n".join((HEAD, *imports, "", *classes)).rstrip() + "\n"
+
+
+def _find_home(table: Table) -> tuple[str, str, str]:
+    """The package, "." and the module of its states and events; of `Symbol` if they have none."""
+    module = type(table.initial).__module__
+    has_state = getattr(sys.modules.get(module), "State", None) is type(table.initial)
+    return module.rpartition(".") if has_state else ("fsm", ".", "Symbol")
 
 
 def _import(package: str, modules: Sequence[str]) -> str:
@@ -45,13 +56,13 @@ def _import(package: str, modules: Sequence[str]) -> str:
 
 def _classes(table: Table, module: str) -> Iterator[str]:
     name = class_name(table)
+    state, event = ("Symbol", "Symbol") if module == "Symbol" else (f"{module}.State", f"{module}.Event")
     for base, answer in ((name, "bool"), (f"Async{name}", "Awaitable[bool]")):
         yield f"class {base}:"
-        yield f"    state: {module}.State"
-        yield f"    def trigger(self, event: {module}.Event | str, *args: Any, **kwargs: Any) -> {answer}: ..."
+        yield f"    state: {state}"
+        yield f"    def trigger(self, event: {event} | str, *args: Any, **kwargs: Any) -> {answer}: ..."
         yield "    def get_graph(self, **options: Any) -> Graph: ..."
-        for event in table.alphabet:
-            method = event.name.lower()
+        for method in (one.name.lower() for one in table.alphabet):
             yield f"    def {method}(self, *args: Any, **kwargs: Any) -> {answer}: ..."
             yield f"    def may_{method}(self, *args: Any, **kwargs: Any) -> {answer}: ..."
         yield ""
