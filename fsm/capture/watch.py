@@ -58,7 +58,7 @@ class Watch:
         if self.opaque:
             yield f"{self.opaque.total()} opaque"
             yield from (f"  {count:8}  {what}" for what, count in _rank(self.opaque))
-        yield f"{many(self.errors, 'error')} in {many(len(self.groups.found), 'group')}"
+        yield f"{many(self.errors, 'error response')} in {many(len(self.groups.found), 'group')}"
         yield from (f"{many(self.notes[event], f'{event} connection')}" for event in TROUBLE[:3] if self.notes[event])
         if unread := self.notes["unread"]:
             yield f"{many(unread, 'unread answer')} that may name brokers"

@@ -74,7 +74,7 @@ def test_a_capture_tells_where_it_listens_and_ends_with_a_summary(tmp_path: Path
         "3 exchanges on 1 connection, 2 without an answer",
         "         2  Heartbeat",
         "         1  ApiVersions",
-        "0 errors in 0 groups",
+        "0 error responses in 0 groups",
         "passed: none",
     ]
     seen = list(read_lines(trace.read_text().splitlines(), str(trace)))

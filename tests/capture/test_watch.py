@@ -150,7 +150,7 @@ def test_the_summary_counts_what_went_by() -> None:
         "         1  77 v1 (not known here)",
         "         1  ConsumerGroupHeartbeat v9 (not known here)",
         "         1  Fetch v12 (too large or not readable)",
-        "0 errors in 1 group",
+        "0 error responses in 1 group",
         "1 broken connection",
     ]
 
