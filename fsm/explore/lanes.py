@@ -255,8 +255,8 @@ class Lanes:
     def _short(self, record: TraceRecord) -> str:
         """The client id with the beginning of the member id, as `fsm capture` prints them, if that is unique."""
         client, member = record.client_id, record.member_id
-        begins = [_begin(one, client) for one in self._shared[record.group, client]]
-        return f"{client} ({_begin(member, client) if begins.count(_begin(member, client)) == 1 else member})"
+        begins = [_behind(one, client) for one in self._shared[record.group, client]]
+        return f"{client} ({_behind(member, client) if begins.count(_behind(member, client)) == 1 else member})"
 
     def parts(self) -> list[Part]:
         """All lanes, members before coordinators."""
@@ -288,7 +288,7 @@ def _shared_clients(records: Iterable[TraceRecord]) -> dict[tuple[str, str], lis
     return {key: order[key] for key in shared}
 
 
-def _begin(member_id: str, client_id: str) -> str:
+def _behind(member_id: str, client_id: str) -> str:
     """The beginning of a member id, behind its client id."""
     return member_id.removeprefix(client_id).removeprefix("-")[:8]
 
