@@ -208,6 +208,16 @@ class BeginsAtZero(_TakesNoRefusal):
         take(answer)
 
 
+@breaks("F5", "slow_revoke")
+class ReadsWhileItRevokes(Mutant):
+    """It reads what its revoked callback is about."""
+
+    def report_event(self, event: str, partitions: Iterable[tuple[str, int]] = (), error: str = "") -> None:
+        if event == "revoke":
+            self.network.loop.call_later(1.0, self.post, "data", 1, self.last[FetchRequest], lambda _: None)
+        super().report_event(event, partitions, error)
+
+
 # Callbacks
 
 

@@ -196,3 +196,13 @@ def starts_at_committed_offset(moment: Moment) -> Verdict:
         return True
     partition, (offset, start) = min(wrong.items())
     return hold(False, f"{partitions([partition])} from {start} on", f"from {offset} on")
+
+
+@rule("F5", Grade.SHOULD, "SubscriptionState.markPendingRevocation", What.FETCH)
+def does_not_fetch_what_it_revokes(moment: Moment) -> Verdict:
+    """A member does not read partitions while their revoked callback runs: nobody may process what comes."""
+    callback = moment.application.callback
+    if callback is None or callback.name != "revoke" or moment.at_ms - callback.since_ms <= SLACK_MS:
+        return None
+    still = callback.partitions & read_fetch(moment.request, moment.client.around.names).keys()
+    return hold(not still, "no fetch of what is revoked", f"it still reads {partitions(still)}")
