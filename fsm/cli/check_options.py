@@ -221,7 +221,10 @@ def _add_search(command: Any) -> None:
 
 def _size(text: str) -> int:
     factor = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:].upper(), 1)
-    return at_least(1)(text[:-1] if factor > 1 else text) * factor
+    try:
+        return at_least(1)(text[:-1] if factor > 1 else text) * factor
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(f"write a size as 6G, 512M, 100K or a number of bytes, not {text!r}") from None
 
 
 def _topics(text: str) -> dict[str, int]:

@@ -128,7 +128,7 @@ def test_a_model_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["consumer-group", "--disturbances", "1"], "no kind of disturbance is enabled"),
         (["consumer-group", "--known", "nix"], "unknown hazard: 'nix'; choose from W1"),
         (["consumer-group", "--property", "luck"], "unknown property 'luck'; choose from"),
-        (["lock", "--max-memory", "much"], "'much' is not a whole number of at least 1"),
+        (["lock", "--max-memory", "10Q"], "write a size as 6G, 512M, 100K or a number of bytes, not '10Q'"),
     ],
 )
 def test_what_cannot_be_used_is_one_line(
