@@ -110,5 +110,6 @@ def test_what_is_of_one_protocol_is_not_of_the_other(one: Broken, release: str) 
 def test_a_command_of_the_page_is_understood() -> None:
     for one in ELSEWHERE:
         words = parser(["check"]).parse_args(shlex.split(one.command())[1:])
-        assert (words.model, words.disturb, words.known) == (one.model, ",".join(one.kinds), ",".join(one.known))
+        given = words.model, ",".join(words.disturb), ",".join(words.known)
+        assert given == (one.model, ",".join(one.kinds), ",".join(one.known))
         assert words.property == [one.broken]
