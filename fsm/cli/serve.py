@@ -51,7 +51,11 @@ def add(commands: Any) -> None:
     """Registers the command."""
     command = add_command(commands, "serve", "run our coordinator as a broker for real clients", EXAMPLES, run)
     command.add_argument(
-        "--topics", required=True, metavar="LIST", help="topics and their partition counts: foo=4,bar=2"
+        "--topics",
+        action="append",
+        required=True,
+        metavar="LIST",
+        help="topics and their partition counts: foo=4,bar=2; repeatable",
     )
     command.add_argument(
         "--dialect", default="", metavar="RELEASE", help="the release whose rules groups follow (latest)"
@@ -92,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
 
     _check_host(args.host)
     served = Served(
-        _topics(args.topics),
+        _topics(",".join(args.topics)),
         _release(args.dialect or LATEST),
         dict(setting(text) for text in args.set),
         args.brokers,

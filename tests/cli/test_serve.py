@@ -25,6 +25,7 @@ RULES = "- lose: yes\n  apii: Heartbeat\n"
         (["--topics", "foo"], "--topics: must be TOPIC=PARTITIONS, not 'foo'"),
         (["--topics", "foo=0"], "--topics: must be TOPIC=PARTITIONS, not 'foo=0'"),
         (["--topics", "foo=1,foo=2"], "--topics: names foo twice"),
+        (["--topics", "foo=1", "--topics", "bar=1, foo=2"], "--topics: names foo twice"),
         (["--topics", "f/o=1"], "'f/o' cannot be the name of a topic"),
         (["--topics", "foo=99999"], "foo: a topic has 1 to 10000 partitions, not 99999"),
         (["--topics", "foo=1", "--port", "65536"], "'65536' is not a whole number from 0 to 65535"),
