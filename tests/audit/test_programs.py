@@ -139,10 +139,9 @@ def check(logs: Mapping[str, bytes], writers: Mapping[str, Callable[[list[Line]]
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
-        ("java", "i_j04_slow_revoke"),
         ("java", "i_j07_maxpoll"),
         ("librdkafka", "c02_two"),
-        ("client", "aiokafka.sigstop"),
+        pytest.param("client", "aiokafka.sigstop", marks=pytest.mark.deep),
     ],
 )
 def test_pods_in_one_stream_are_judged_as_if_each_had_a_file(kind: str, name: str) -> None:

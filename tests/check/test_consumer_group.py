@@ -74,6 +74,7 @@ def test_a_late_join_makes_the_coordinator_forget_what_is_used() -> None:
     assert found.path[-3].state == {"a": "STABLE at epoch 2, uses foo-0, foo-1"}
 
 
+@pytest.mark.deep
 def test_an_assignment_of_an_earlier_life_is_used() -> None:
     """H17: the poll timer ran out, the member left, rejoined, and its application applies what it was given before."""
     verdict = check(consumer_group(), disturb=["poll_timeout"], disturbances=1, properties=["one user"])

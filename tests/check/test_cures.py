@@ -60,9 +60,8 @@ def test_what_is_being_assigned_is_released_by_a_report() -> None:
     assert all(one.replayed is not None and not one.replayed.differs for one in verdict.violations)
 
 
-@pytest.mark.parametrize(
-    ("topics", "states"), [({"foo": 1}, 77_799), pytest.param({"foo": 2}, 210_953, marks=pytest.mark.deep)], ids=str
-)
+@pytest.mark.deep
+@pytest.mark.parametrize(("topics", "states"), [({"foo": 1}, 77_799), ({"foo": 2}, 210_953)], ids=str)
 def test_fixed_members_are_clean(topics: dict[str, int], states: int) -> None:
     """One disturbance of every kind but `late`, anywhere; nothing is cut off."""
     verdict = checked(ALL_BUT_LATE, client="fixed", topics=topics)

@@ -56,6 +56,7 @@ def test_the_quotient_has_one_state_of_each_orbit(managers: int, states: int) ->
     assert orbits(model, resources(managers)) == states
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("kinds", [[], ["lose"]])
 def test_a_counterexample_is_as_short_as_without(kinds: list[str]) -> None:
     """Deadlocks and liveness are asked of the quotient, too; its path is one of real states."""

@@ -150,6 +150,7 @@ def test_any_path_has_times_or_timers_that_are_against_it(
     assert all(bool(one.times_ms) != bool(one.untimed) for one in replayed(search, 4))
 
 
+@pytest.mark.deep
 def test_a_path_without_times_says_which_timers_are_against_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its poll timer, which is as long as the rebalance timeout, would run out before: it began before."""
     monkeypatch.setattr(idle_steps, "OF_ALL", 20)

@@ -20,7 +20,7 @@ from tests.kit.virtual import run
 @pytest.mark.parametrize(
     "planted",
     [
-        pytest.param(planted, id=planted.name, marks=[pytest.mark.deep] if number % 3 else [])
+        pytest.param(planted, id=planted.name, marks=[pytest.mark.deep] if number % 5 else [])
         for number, planted in enumerate(PLANTED)
     ],
 )

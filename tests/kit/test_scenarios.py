@@ -26,7 +26,7 @@ def report(name: str) -> Report:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.deep] if number % 2 else []) for number, name in enumerate(SCENARIOS)],
+    [pytest.param(name, marks=[pytest.mark.deep] if number % 3 else []) for number, name in enumerate(SCENARIOS)],
 )
 def test_our_member_passes(name: str) -> None:
     """No MUST fails; of the others only what is known."""

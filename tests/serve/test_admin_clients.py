@@ -149,7 +149,7 @@ def test_kcat_lists_produces_consumes_and_joins(broker: Served) -> None:
 @pytest.mark.parametrize(
     ("families", "steps"),
     [
-        pytest.param("plain,commit,classic-static,migrate", 100, id="few"),
+        pytest.param("plain,commit,classic-static,migrate", 40, id="few"),
         pytest.param(
             "plain,static,commit,regex,classic,classic-static,mixed,migrate", 200, id="some", marks=pytest.mark.deep
         ),

@@ -66,7 +66,7 @@ def requests() -> list[tuple[object, int]]:
 @pytest.mark.parametrize(
     ("count", "seed"),
     [
-        pytest.param(1_000, 1, id="1k"),
+        pytest.param(1_000, 1, id="1k", marks=pytest.mark.deep),
         pytest.param(2_000, 1, id="2k", marks=pytest.mark.deep),
         pytest.param(100_000, 2, id="100k", marks=pytest.mark.slow),
     ],
