@@ -98,12 +98,13 @@ def seconds(ms: int) -> str:
 
 
 def describe_shared(read: Mapping[str, Any]) -> str:
-    """Why there is no verdict on consumers with one client id whom nothing names in the lines. `read`: `inputs` of the
-    document."""
+    """What findings on consumers with one client id rest on, if not every line names its process. `read`: `inputs` of
+    the document."""
     named = [f"{member} of {group}" for group, member in read["shared"]]
     more = read["shared_client_ids"] - len(named)
     return (
-        f"No verdict on {', '.join(named)}{f' and {more} more' if more else ''}: several consumers have this client id "
-        "in one file, and nothing names the process of a line, so findings that rest on a guess are for information "
-        "only. Collect one file for each, or lines with the name of the pod (kubectl logs --prefix)"
+        f"Several consumers share a client id in one file: {', '.join(named)}{f' and {more} more' if more else ''}. "
+        "Not every line names its process for certain, so lines are attributed by their content, and findings that "
+        "rest on a guess are for information only. Collect one file for each consumer, or lines with the name of the "
+        "pod (kubectl logs --prefix)"
     )

@@ -90,10 +90,12 @@ class Format:
     """The client whose messages are searched for in layouts learned from the file itself. `first` is then empty, and
     this format is a placeholder for those that the reader creates."""
     find_program: Callable[[str], str] | None = None
-    """The process that printed an entry, as a collector names it (pod, container, host, process id); None if nothing in
-    this layout names it."""
+    """The process that printed an entry, as a collector names it: a pod or a container, or behind `MAYBE` a host or a
+    process id; None if nothing in this layout names it."""
 
 
+MAYBE = "~"
+"""Begins what may be the name of a process or of something else (`Format.find_program`)."""
 LEARNED = "learned"
 """`Format.layout` of learned layouts."""
 

@@ -16,10 +16,10 @@ import recordings
 from followed import Live, cut, found_at_once
 from transform import entries, when_ms
 
-from fsm.audit.findings import FindingKind
+from fsm.audit.findings import FindingKind, Severity
 from fsm.cli import main
 
-CLIENT_ID = re.compile(rb"(?<=clientId=)[^,\]\s]+|(?<=[|\[])\w+(?=#consumer-\d)")
+CLIENT_ID = re.compile(rb"(?<=clientId=)[^,\]\s]+|(?<=client\.id = )\S+|(?<=[|\[])\w+(?=#consumer-\d)")
 PODS = ("orders-5d8f7c9b6d-x2k4z", "orders-5d8f7c9b6d-q8hjm", "orders-5d8f7c9b6d-7tw2p", "orders-5d8f7c9b6d-bbc9d")
 
 
@@ -70,7 +70,6 @@ WRITERS: dict[str, Callable[[list[Line]], str]] = {
     ),
     "logcli": each(lambda e: f'{e.iso[:19]}Z {{app="orders", pod="{e.pod}", stream="stderr"}} {e.text}'),
     "syslog": each(lambda e: f"<14>{e.syslog} {e.pod} orders[1]: {e.text}"),
-    "pids": each(lambda e: f"{e.syslog} node-1 orders[{4000 + PODS.index(e.pod)}]: {e.text}"),
 }
 
 
@@ -91,16 +90,23 @@ MORE: dict[str, Callable[[list[Line]], str]] = {
     "csv": csv_table,
     "otlp": each(otlp),
     "tags": each(lambda e: json.dumps({"date": e.iso, "tags": ["env:prod", f"pod_name:{e.pod}"], "message": e.text})),
-    "gelf": each(lambda e: json.dumps({"host": e.pod, "short_message": e.text, "timestamp": e.ts_ms / 1000})),
     "gcp": each(
         lambda e: json.dumps({"resource": {"labels": {"pod_name": e.pod}}, "timestamp": e.iso, "textPayload": e.text})
     ),
     "rfc 5424": each(lambda e: f"<134>1 {e.iso[:23]}Z {e.pod} orders 1 - - {e.text}"),
-    "heroku": each(lambda e: f"{e.iso[:26]}+00:00 app[worker.{PODS.index(e.pod)}]: {e.text}"),
     "time first": each(lambda e: f"{e.iso} {e.pod} orders {e.text}"),
     "pssh": each(lambda e: f"[{e.pod}] {e.text}"),
 }
 """Layouts in which one recording is read."""
+
+
+UNCERTAIN: dict[str, Callable[[list[Line]], str]] = {
+    "gelf": each(lambda e: json.dumps({"host": e.pod, "short_message": e.text, "timestamp": e.ts_ms / 1000})),
+    "heroku": each(lambda e: f"{e.iso[:26]}+00:00 app[worker.{PODS.index(e.pod)}]: {e.text}"),
+    "pids": each(lambda e: f"{e.syslog} node-1 orders[{4000 + PODS.index(e.pod)}]: {e.text}"),
+    "statefulset": each(lambda e: f"orders-{PODS.index(e.pod)} orders {e.text}"),
+}
+"""Layouts in which a host, a process id or a word may be that of the process or something else."""
 
 
 def alike(logs: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -122,10 +128,11 @@ def put_in_one_stream(logs: Mapping[str, bytes]) -> list[Line]:
     return sorted(every, key=lambda line: line.ts_ms)
 
 
-def judge(files: Mapping[str, bytes]) -> Counter[tuple[object, ...]]:
-    """What was found, without the names of members."""
-    found = memory.audit(files).findings
-    return Counter((one.kind, one.severity, one.start_ms, one.end_ms, one.partitions) for one in found)
+def judge(files: Mapping[str, bytes]) -> tuple[Counter[tuple[object, ...]], int, int]:
+    """What was found, without the names of members; how many members and records there are."""
+    audit = memory.audit(files)
+    found = Counter((one.kind, one.severity, one.start_ms, one.end_ms, one.partitions) for one in audit.findings)
+    return found, len({key.member for key in audit.members.values()}), len(audit.seen)
 
 
 def check(logs: Mapping[str, bytes], writers: Mapping[str, Callable[[list[Line]], str]] = WRITERS) -> None:
@@ -160,15 +167,64 @@ def test_so_are_those_of_every_recording(kind: str) -> None:
             check(logs)
 
 
-def test_if_nothing_names_them_there_is_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Findings are for information only: nobody shall take that for a good sign."""
-    lines = put_in_one_stream(alike(recordings.logs("java")["i_j07_maxpoll"]))
+def test_names_that_are_not_certain_count_if_ids_confirm_them() -> None:
+    check(recordings.logs("java")["i_j07_maxpoll"], UNCERTAIN)
+
+
+RELAYS: dict[str, Callable[[Line, str], str]] = {
+    "host": lambda e, n: json.dumps({"timestamp": e.iso, "host": f"relay-{n}", "message": e.text}),
+    "beside a container": lambda e, n: json.dumps({"t": e.iso, "host": n, "container_id": "0a1b2c", "log": e.text}),
+    "field of the application": lambda e, n: json.dumps({"t": e.iso, "db_host": f"db-{n}", "message": e.text}),
+    "syslog": lambda e, n: f"<14>{e.syslog} relay-{n} orders[1]: {e.text}",
+    "thread": lambda e, n: f"[asyncio_{n}] {e.text}",
+    "region": lambda e, n: f"eu-west-{n} {e.text}",
+    "line number": lambda e, n: f"{e.syslog} member[{n}0]: {e.text}",
+}
+"""What takes turns, though one process printed the lines."""
+
+
+@pytest.mark.parametrize("how", RELAYS)
+@pytest.mark.parametrize(("kind", "name"), [("client", "kafkapython_range.join"), ("java", "m_range_direct")])
+def test_what_is_no_process_splits_none(kind: str, name: str, how: str) -> None:
+    """No error is made of one: not in a file of its own, and not where two have the names in common."""
+    logs = alike(recordings.logs(kind)[name])
+    expected = judge(logs)
+    files = {}
+    for file, log in logs.items():
+        given = put_in_one_stream({file: log})
+        files[file] = "".join(RELAYS[how](e, "12"[i % 2]) + "\n" for i, e in enumerate(given)).encode()
+    found, members, records = judge(files)
+    worse = {one for one in found if one[1] is not Severity.INFO} - set(expected[0])
+    assert (worse, members) == (set(), expected[1])
+    assert records >= expected[2] / 2  # continuation lines may have another name than the first one
+
+
+@pytest.mark.parametrize("name", ["m_range_direct", "m_coop_direct"])
+def test_names_are_those_of_one_file(name: str) -> None:
+    """Two hosts run a container of one name each."""
+    logs = alike(recordings.logs("java")[name])
+    halves = [dict(list(logs.items())[i::2]) for i in (0, 1)]
+    streams = {f"h{i}/compose.log": WRITERS["compose"](rename(put_in_one_stream(one))) for i, one in enumerate(halves)}
+    found, members, _ = judge({file: text.encode() for file, text in streams.items()})
+    assert ({one for one in found if one[1] is not Severity.INFO}, members) == (set(), judge(logs)[1])
+
+
+def rename(lines: list[Line]) -> list[Line]:
+    """The lines of pods of the first names."""
+    pods = sorted({line.pod for line in lines}, key=PODS.index)
+    return [line._replace(pod=PODS[pods.index(line.pod)]) for line in lines]
+
+
+def test_if_nothing_names_them_it_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Findings are for information only, which must not be mistaken for a clean result."""
+    lines = put_in_one_stream(alike(recordings.logs("java")["hang00_x05"]))
     log, out = tmp_path / "all.log", tmp_path / "out"
     log.write_text("".join(f"{line.text}\n" for line in lines), encoding="utf-8")
     assert main(["audit", str(log), "-o", str(out), "--master", "none"]) == 0
-    assert "No verdict on consumer-orders-1 of g-i-j07-maxpoll: several consumers have" in capsys.readouterr().out
+    said = "Several consumers share a client id in one file: consumer-orders-1 of g-hang00-x05. Not every line names"
+    assert said in capsys.readouterr().out
     read = json.loads((out / "audit.json").read_bytes())["inputs"]
-    assert (read["shared_client_ids"], read["shared"]) == (1, [["g-i-j07-maxpoll", "consumer-orders-1"]])
+    assert (read["shared_client_ids"], read["shared"]) == (1, [["g-hang00-x05", "consumer-orders-1"]])
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "No error is certain: consumers share a client id in one file" in page
     assert "Nothing is wrong" not in page

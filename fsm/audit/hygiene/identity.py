@@ -8,18 +8,19 @@ One process may have several logs: rotated ones, or lines that a collector sprea
 `identify` decides this from a few facts per (group, client id, file, program, member id), which can be aggregated on a
 cluster:
 
-0. A file has one log for each program that wrote to it under the client id; only one if a member id is in the lines of
-   several programs, because then it is not the process that is named.
+0. A file has one log for each program that wrote to it under the client id: a pod or a container, or what may be one
+   (`MAYBE`: a host may be a relay's) if it has a member id of its own while another one has another id. It has only one
+   log if a member id is in the lines of several programs, because then it is not the process that is named.
 1. A record without a group belongs to the only group of its client id in its log or else in its file, else to none; one
    without a client id to the only member that writes there.
 2. Two member ids of one (group, client id) in use at the same time are two processes. Consecutive ids may be one
    process (a classic member gets a new id when it rejoins).
-3. Logs are one process if they share a member id, if they are rotations of one name and do not overlap in time, or if
-   they are of one program and several programs write to each of their files. Sets of logs that are several processes by
-   this rule, and overlap in time, are several members: the file or the program becomes part of the member's name. Sets
-   that do not overlap are one member that was restarted; all logs are one member if only one process was ever started
-   and no two ids are in use at the same time. Clients that print no client id are called by the name of the client:
-   there, each set is a member.
+3. Logs are one process if they share a member id, or if they are rotations of one name (of one program) and do not
+   overlap in time. Programs of different files may have equal names. Sets of logs that are several processes by this
+   rule, and overlap in time, are several members: the file or the program becomes part of the member's name. Sets that
+   do not overlap are one member that was restarted; all logs are one member if only one process was ever started and no
+   two ids are in use at the same time. Clients that print no client id are called by the name of the client: there,
+   each set is a member.
 4. Two processes at the same time in one log, or in one set of logs that share ids, share their client id:
    `shared_client_id.SharedClientId` separates their records.
 """
@@ -35,6 +36,7 @@ from typing import NamedTuple, TypeVar
 from fsm.audit.hygiene.rotation import count_rotations, stem
 from fsm.audit.limits import REORDER_MS, UNDATED_MS
 from fsm.audit.reading.records import KIND, MEMBER_ID, TIME, Row, Source
+from fsm.logs import MAYBE
 from fsm.logs import facts_of as client_facts_of
 from fsm.trace import Kind
 
@@ -188,15 +190,31 @@ def _find_groups(facts: Sequence[Facts]) -> Callable[[Facts], str]:
 
 def _find_logs(facts: Sequence[Facts]) -> dict[Source, _Log]:
     """The log of each source of a client."""
-    programs: dict[str, set[str]] = {}
-    of_id: dict[tuple[str, str], set[str]] = {}
+    of_file: dict[str, list[Facts]] = {}
     for fact in facts:
-        programs.setdefault(fact.file, set()).add(fact.program)
-        if fact.member_id:
-            of_id.setdefault((fact.file, fact.member_id), set()).add(fact.program)
-    mixed = {file for (file, _), own in of_id.items() if len(own) > 1}
-    apart = {file for file, own in programs.items() if len(own - {""}) > 1} - mixed
+        of_file.setdefault(fact.file, []).append(fact)
+    apart = {file for file, own in of_file.items() if _are_processes(own)}
     return {fact.source: _Log(fact.file, fact.program if fact.file in apart else "") for fact in facts}
+
+
+def _are_processes(facts: Sequence[Facts]) -> bool:
+    """Whether the programs of a file are processes of their own."""
+    programs = {fact.program for fact in facts} - {""}
+    if not 1 < len(programs) <= _MOST_PROGRAMS:
+        return False
+    identified = [fact for fact in facts if fact.member_id]
+    spans = _spans((fact.member_id, fact) for fact in identified)
+    ids: dict[str, set[str]] = {}
+    for fact in identified:
+        ids.setdefault(fact.program, set()).add(fact.member_id)
+    if sum(map(len, ids.values())) > len(spans):
+        return False
+    certain = not any(program.startswith(MAYBE) for program in programs)
+    return certain or (_at_once(spans, spans) and not any(_at_once(own, spans) for own in ids.values()))
+
+
+_MOST_PROGRAMS = 1000
+"""Programs of one client id in one file that are distinguished."""
 
 
 def members(group: str, client_id: str, facts: Sequence[Facts], log_of: Mapping[Source, _Log]) -> dict[_Log, Key]:
@@ -211,11 +229,10 @@ def members(group: str, client_id: str, facts: Sequence[Facts], log_of: Mapping[
     joined = _join_logs(logs, holds)
     apart = len(joined) > 1 and (shared or nameless or _overlap(joined, logs))
     started_once = not nameless and sum(f.starts for f in facts) == 1 and not _at_once(set(ids), ids)
-    if not apart or (started_once and not any(log.program for log in logs)):
+    if not apart or started_once:
         return _rank_logs({log: Key(group, client_id, shared=bool(shared)) for log in logs}, logs)
     keys = {}
-    for own in joined:
-        label = _label(own[0], [other[0] for other in joined])
+    for own, label in zip(joined, _label([own[0] for own in joined]), strict=True):
         for log in own:
             keys[log] = Key(group, f"{client_id} ({label})", shared=not shared.isdisjoint(own))
     return _rank_logs(keys, logs)
@@ -272,7 +289,7 @@ def _join_logs(logs: Mapping[_Log, _Span], holds: Mapping[_Log, set[str]]) -> li
             leader[log] = log = leader[leader[log]]
         return log
 
-    for a, b in (*_sharing(holds), *_of_one_program(logs), *_following(logs)):
+    for a, b in (*_sharing(holds), *_following(logs)):
         leader[max(root(a), root(b))] = min(root(a), root(b))
     sets: dict[_Log, list[_Log]] = {}
     for log in sorted(logs):
@@ -287,18 +304,11 @@ def _sharing(holds: Mapping[_Log, set[str]]) -> Iterator[tuple[_Log, _Log]]:
             yield first.setdefault(member_id, log), log
 
 
-def _of_one_program(logs: Iterable[_Log]) -> Iterator[tuple[_Log, _Log]]:
-    first: dict[str, _Log] = {}
-    for log in sorted(logs):
-        if log.program:
-            yield first.setdefault(log.program, log), log
-
-
 def _following(logs: Mapping[_Log, _Span]) -> Iterator[tuple[_Log, _Log]]:
     """Pairs of logs with the same `stem`, the second of which begins after the end of the first."""
     latest: dict[tuple[str, str], _Log] = {}
     for log in sorted(logs, key=lambda one: (logs[one], one)):
-        name = stem(log.file), stem(log.program) if log.program else ""
+        name = stem(log.file), log.program
         before = latest.get(name)
         if before is not None and not logs[before].overlaps(logs[log]):
             yield before, log
@@ -306,15 +316,15 @@ def _following(logs: Mapping[_Log, _Span]) -> Iterator[tuple[_Log, _Log]]:
             latest[name] = log
 
 
-def _label(log: _Log, others: Sequence[_Log]) -> str:
-    """The shortest suffix of the path that no other log has; behind a file stands the program."""
-    parts, others_parts = _parts(log), [_parts(other) for other in others]
-    for length in range(1, len(parts) + 1):
-        end = parts[-length:]
-        if sum(other[-length:] == end for other in others_parts) == 1:
-            return "/".join(end)
-    return "/".join(parts)
-
-
-def _parts(log: _Log) -> tuple[str, ...]:
-    return (*PurePosixPath(log.file).parts, *((log.program,) if log.program else ()))
+def _label(logs: Sequence[_Log]) -> list[str]:
+    """The shortest suffix of each log's path that no other log has; behind a file stands the program."""
+    every = [
+        (*PurePosixPath(log.file).parts, *([log.program.removeprefix(MAYBE)] if log.program else [])) for log in logs
+    ]
+    counts: Counter[tuple[str, ...]] = Counter()
+    for parts in every:
+        counts.update(parts[-length:] for length in range(1, len(parts) + 1))
+    return [
+        "/".join(next((end for length in range(1, len(parts)) if counts[end := parts[-length:]] == 1), parts))
+        for parts in every
+    ]

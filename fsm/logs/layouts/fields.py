@@ -67,8 +67,8 @@ class Roles(NamedTuple):
     """The fields that distinguish the programs that share a file."""
     time_row: str = ""
     """The timestamp format, if a single line is ambiguous."""
-    program: tuple[str, ...] = ()
-    """The fields that name the process: its pod, or else its container, host, unit and process id."""
+    program: headers.Names = headers.Names((), False)
+    """The fields that name the process."""
 
 
 def flatten(fields: object) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from fsm.logs.layouts import fields as structured
 from fsm.logs.layouts import stamps
-from fsm.logs.layouts.headers import Header, name_program
+from fsm.logs.layouts.headers import Header, join_programs, name_program
 
 
 class Peeled(NamedTuple):
@@ -109,8 +109,8 @@ class Named:
     framing: bool
     head: str = ""
     """The header row of a table."""
-    programs: tuple[int, ...] = ()
-    """The slots of `before` that name the process."""
+    programs: tuple[tuple[int, bool], ...] = ()
+    """The slots of `before` that name the process, and whether that is certain."""
 
     def peel(self, line: str) -> Peeled | None:
         return _peel(self, line) if len(line) > _LONG else _peel_cached(self, line)
@@ -150,13 +150,14 @@ def _peel(frame: Named, line: str) -> Peeled | None:
     texts = {role: structured.text_of(structured.value_at(values, path)) for role, path in frame.paths}
     time: object = _epoch_time(values, roles.time) if roles.time else None
     stream = [structured.text_of(structured.value_at(values, path)) for path in roles.stream]
-    program = [structured.text_of(structured.value_at(values, path)) for path in roles.program]
+    named = " ".join(structured.text_of(structured.value_at(values, path)) for path in roles.program.places).strip()
+    program = [name_program(named, roles.program.is_certain)]
     if before and frame.before is not None:
         match = frame.before.pattern.match(before)
         slots = list(zip(frame.before.roles, match.groups(), strict=True)) if match else []
         time = time if time is not None else dict(slots).get("time")
         stream += [word for role, word in slots if role != "time"]
-        program += [name_program(slots[i][1]) for i in frame.programs] if slots else []
+        program += [name_program(slots[i][1].strip(), sure) for i, sure in frame.programs] if slots else []
     if "error" in texts:
         texts["error"] = texts["error"].strip("\n").partition("\n")[0]
     partial = frame.whole_lines and not text.endswith("\n")
@@ -167,7 +168,7 @@ def _peel(frame: Named, line: str) -> Peeled | None:
         fields=values,
         stream="\0".join(stream),
         partial=partial,
-        program=" ".join(filter(None, program)),
+        program=join_programs(program),
     )
 
 

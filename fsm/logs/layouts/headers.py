@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
+from fsm.logs import MAYBE
 from fsm.logs.layouts import stamps
 
 ENOUGH_TIMES = 10
@@ -232,76 +233,97 @@ def roles_of(tokens: Sequence[Token], rows: Sequence[Sequence[str]]) -> tuple[st
     return tuple(roles)
 
 
-def find_program(paths: Iterable[str]) -> tuple[str, ...]:
-    """The fields that name the process that printed a line."""
+class Names(NamedTuple):
+    """The fields or slots that name the process that printed a line."""
+
+    places: tuple[str, ...]
+    is_certain: bool
+    """They name a pod or a container. Others may be names of something else, such as the host of a relay."""
+
+
+def find_program(paths: Iterable[str]) -> Names:
+    """The fields that name a pod, or else a container, or else a host, a unit and a process id; journald knows the
+    process for certain."""
     named = sorted(paths)
-    pods = tuple(path for path in named if _POD.fullmatch(path.lower()))
-    return pods or tuple(path for path in named if _PROCESS.fullmatch(path.lower()))
+    for pattern in (_POD, _CONTAINER, _JOURNALD, _PROCESS):
+        if found := tuple(path for path in named if pattern.fullmatch(path.lower())):
+            return Names(found, pattern is not _PROCESS)
+    return Names((), False)
 
 
 _POD = re.compile(r"(?:.*[._])?pod(?:[._]?(?:name|id|uid))?|.*podname")
+_CONTAINER = re.compile(r"(?:.*[._])?container(?:[._]?(?:name|id))?|(?:.*[._])?log_?stream(?:_?name)?")
+_JOURNALD = re.compile("_pid|_hostname")
 _PROCESS = re.compile(
-    r"(?:.*[._])?(?:container_?(?:id|name)?|container\.(?:id|name)|host|host\.?name|instance|unit|log_?stream(?:_?name)?"
-    r"|pid|process_?id|process\.pid|roleinstance)"
+    r"(?:(?:resource|attributes|labels|fields|agent|process|_around|stream)[._])*"
+    r"(?:_?host(?:[._]?name)?|_?pid|process_?id|_systemd_unit|roleinstance)"
 )
 
 
-def find_program_slots(header: Header, lines: Iterable[str], *, timed: bool = False) -> tuple[int, ...]:
-    """The slots in which a collector names the process that printed a line: what looks like the name of a pod, a
-    container or a host before the last time of the header, or anywhere if the time is `timed`, elsewhere in the line;
-    syslog's host, and the process id behind its tag; labels."""
+def find_program_slots(header: Header, lines: Iterable[str], *, timed: bool = False) -> tuple[tuple[int, bool], ...]:
+    """The slots in which a collector names the process that printed a line, each with whether that is certain, as in
+    `Names`: what looks like the name of a pod, a container or a host before the last time of the header, or anywhere if
+    the time is `timed`, elsewhere in the line; syslog's host, and the process id behind its tag; labels."""
     kinds = [token.kind for token in header.tokens if token.kind in SLOTS]
     last = len(kinds) if timed else max((i for i, kind in enumerate(kinds) if kind == "time"), default=0)
     rows = [match.groups() for line in lines if kinds and (match := header.pattern.match(line))]
-    hosts, process_ids = _find_syslog_slots(header) if "time" in kinds else (set(), set())
-    found: list[int] = []
+    syslog = _find_syslog_slots(header)
+    found: list[tuple[int, bool]] = []
     for i, role in enumerate(header.roles):
-        values = [row[i].strip() for row in rows]
-        names = i in hosts or (i < last and _measure_share(values, _PROCESS_NAME) > 0.5)
-        ids = i in process_ids and _measure_share(values, _PROCESS_ID) > 0.5
-        labels = sum(name_program(value) != value for value in values) > len(values) / 2
-        if role in ("word", "logger") and (names or ids or labels):
-            found.append(i)
+        values = [row[i].strip() for row in rows] if role in ("word", "logger") else []
+        if sum('="' in value and bool(find_program(_read_labels(value)).places) for value in values) > len(values) / 2:
+            found.append((i, False))
+        elif i < last and (_measure_share(values, _POD_NAME) > 0.5 or (i == 0 and _is_column(header, values))):
+            found.append((i, True))
+        elif (i < last and _measure_share(values, _PROCESS_NAME) > 0.5) or (i in syslog and values):
+            found.append((i, False))
     return tuple(found)
 
 
-_PROCESS_NAME = re.compile(r"(?:[a-z]+/)?(?=\S*\d)[a-zA-Z][a-zA-Z0-9]*[-_.@][\w.@/-]+\Z", re.ASCII)
-_PROCESS_ID = re.compile(r"\d{1,10}\Z", re.ASCII)
+_POD_NAME = re.compile(r"pod/\S+\Z|[a-z][a-z0-9.-]{0,200}-[a-z0-9]{6,10}-[a-z0-9]{5}(?:/\S+)?\Z", re.ASCII)
+"""As `kubectl` writes it, or as a deployment names it."""
+_PROCESS_NAME = re.compile(r"(?=\S*\d)[a-zA-Z][a-zA-Z0-9]*[-_.@][\w.@/-]+\Z", re.ASCII)
 
 
-def _find_syslog_slots(header: Header) -> tuple[set[int], set[int]]:
-    """The slot of the host, which stands between the first time of syslog and a tag, and that of a process id behind
-    the tag: `TIME HOST TAG[4711]:`."""
+def _is_column(header: Header, values: Sequence[str]) -> bool:
+    """Whether the line begins with a word before a bar, as `docker compose` prints the container, or with the name of a
+    file and a colon, as `grep` does."""
+    word, *behind = [(token.kind, token.what if token.kind == "text" else "") for token in header.tokens[:3]]
+    if word != ("word", ""):
+        return False
+    is_bar = sorted(behind) == [("blank", ""), ("text", "|")]
+    return is_bar or (behind[:1] == [("text", ":")] and _measure_share(values, _FILE_NAME) > 0.5)
+
+
+_FILE_NAME = re.compile(r"\S+\.(?:log|txt|out|json)(?:\.\d{1,4})?\Z")
+
+
+def _find_syslog_slots(header: Header) -> set[int]:
+    """The slots of the host and of the process id behind the tag in syslog: `TIME HOST TAG[4711]:`."""
     tokens = header.tokens
-    hosts, process_ids = set[int](), set[int]()
+    first = next((token.what for token in tokens if token.kind == "time"), "")
+    if not first.startswith("syslog") and tokens[:1] != (Token("text", "<"),):
+        return set()
+    found = set[int]()
     slot = times = 0
     for i, token in enumerate(tokens):
-        before, behind = tokens[max(0, i - 2) : i], tokens[i + 1 : i + 4]
-        kinds = [one.kind for one in (*before, token, *behind)]
-        if times == 1 and kinds == ["time", "blank", "word", "blank", "word", "text"]:
-            tagged = before[0].what.startswith("syslog") and behind[2].what in ("[", ":")
-            hosts |= {slot} if tagged else set()
-        if times == 1 and kinds[:3] == ["time", "blank", "word"] and tokens[0].what == "<":
-            hosts.add(slot)
-        if (
-            token == ("inner", "[")
-            and i > 1
-            and before[0].kind == "word"
-            and [o.what for o in behind[:2]] == ["]", ":"]
-        ):
-            process_ids.add(slot)
+        kinds = [one.kind for one in tokens[max(0, i - 2) : i + 1]]
+        texts = [one.what for one in tokens[i + 1 : i + 3]]
+        is_host = times == 1 and kinds == ["time", "blank", "word"]
+        is_id = times == 1 and token == ("inner", "[") and kinds[:1] == ["word"] and texts == ["]", ":"]
+        found |= {slot} if is_host or is_id else set()
         times += token.kind == "time"
         slot += token.kind in SLOTS
-    return hosts, process_ids
+    return found
 
 
-def find_program_end(header: Header, slots: Sequence[int]) -> int:
+def find_program_end(header: Header, slots: Sequence[tuple[int, bool]]) -> int:
     """How many tokens a collector puts before each line of the programs that it names in these slots: up to the blank
     before the program's own time, or behind the name if that is last; 0 if it names none."""
     if not slots:
         return 0
     places = [i for i, token in enumerate(header.tokens) if token.kind in SLOTS]
-    last = max(places[slot] for slot in slots)
+    last = max(places[slot] for slot, _ in slots)
     own = next((i for i in reversed(places) if i > last and header.tokens[i].kind == "time"), None)
     blanks = [i for i, token in enumerate(header.tokens) if token.kind == "blank" and i > last]
     if own is not None:
@@ -309,14 +331,29 @@ def find_program_end(header: Header, slots: Sequence[int]) -> int:
     return min(blanks, default=0)
 
 
-def name_program(value: str) -> str:
-    """The name of a process in the value of a slot: the value, or its labels about the process.
+def name_program(value: str, is_certain: bool) -> str:
+    """The name of a process in the value of a slot: the value, or its labels about the process. `MAYBE` precedes a name
+    that is not certain.
 
-    >>> name_program('app="orders", pod="orders-1"'), name_program("orders-1")
-    ('orders-1', 'orders-1')
+    >>> name_program('app="orders", pod="orders-1"', False), name_program("node-1", False)
+    ('orders-1', '~node-1')
     """
-    labels = dict(_LABEL.findall(value)) if '="' in value else {}
-    return " ".join(labels[name] for name in find_program(labels)) or value
+    labels = _read_labels(value)
+    names = find_program(labels)
+    if names.places:
+        value, is_certain = " ".join(labels[name] for name in names.places), names.is_certain
+    return value if is_certain or not value else f"{MAYBE}{value}"
+
+
+def join_programs(names: Iterable[str]) -> str:
+    """The certain ones of these names, or else all of them as one that is not certain."""
+    given = [name for name in names if name]
+    certain = [name for name in given if not name.startswith(MAYBE)]
+    return " ".join(certain) or (MAYBE + " ".join(name.removeprefix(MAYBE) for name in given) if given else "")
+
+
+def _read_labels(value: str) -> dict[str, str]:
+    return dict(_LABEL.findall(value)) if '="' in value else {}
 
 
 _LABEL = re.compile(r'([\w.]{1,60})="([^"]{0,200})"')

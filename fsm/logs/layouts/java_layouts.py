@@ -17,7 +17,7 @@ from typing import Any
 from fsm.logs import Client, Message
 from fsm.logs.layouts.ends import understand
 from fsm.logs.layouts.fields import flatten, text_of
-from fsm.logs.layouts.headers import find_program
+from fsm.logs.layouts.headers import find_program, name_program
 from fsm.logs.reading.entries import LINE_LIMIT
 from fsm.trace import TraceRecord
 
@@ -74,7 +74,8 @@ def ecs(entry: str, zone: tzinfo) -> Message | None:
 def find_ecs_program(entry: str) -> str:
     """The process that printed a JSON line, by its fields."""
     values = flatten(_parse_json(entry.partition("\n")[0]))
-    return " ".join(filter(None, (text_of(values[path]) for path in find_program(values))))
+    names = find_program(values)
+    return name_program(" ".join(text_of(values[path]) for path in names.places).strip(), names.is_certain)
 
 
 def kafka_line(message: Message) -> str:

@@ -16,7 +16,7 @@ from fsm.logs.layouts import fields as structured
 from fsm.logs.layouts import stamps
 from fsm.logs.layouts.ends import closes_before_fields, strip_context, understand, words_of
 from fsm.logs.layouts.frames import Found, Frame, Named, Parts, Peeled, clean, peel_all
-from fsm.logs.layouts.headers import HEADER_LIMIT, Header, name_program
+from fsm.logs.layouts.headers import HEADER_LIMIT, Header, join_programs, name_program
 from fsm.logs.layouts.java_layouts import without_trace
 from fsm.logs.reading.blocks import Words, words
 from fsm.logs.reading.entries import CONTINUES
@@ -78,8 +78,8 @@ class Layout:
     description: Description = NO_DESCRIPTION
     understood: frozenset[str] = frozenset()
     """The clients whose messages were understood in the sampled lines."""
-    programs: tuple[tuple[int, ...], ...] = ()
-    """The slots of each header that name the process."""
+    programs: tuple[tuple[tuple[int, bool], ...], ...] = ()
+    """The slots of each header that name the process, and whether that is certain."""
     ends: tuple[Header | None, ...] = ()
     """The end of messages behind each header, if they have no common one: several programs print in this layout."""
 
@@ -232,7 +232,7 @@ class Layout:
     def names_programs(self) -> bool:
         """Whether a collector names the process that printed a line."""
         return any(self.programs) or any(
-            isinstance(frame, Found) or (isinstance(frame, Named) and (frame.roles.program or frame.programs))
+            isinstance(frame, Found) or (isinstance(frame, Named) and (frame.roles.program.places or frame.programs))
             for frame in self.frames
         )
 
@@ -243,9 +243,9 @@ class Layout:
         for header, slots in zip(self.headers, self.programs, strict=False):
             match = header.pattern.match(unframed or "") if slots else None
             if match is not None:
-                named += [name_program(match[1 + slot].strip()) for slot in slots]
+                named += [name_program(match[1 + slot].strip(), is_certain) for slot, is_certain in slots]
                 break
-        return " ".join(filter(None, named))
+        return join_programs(named)
 
     @cached_property
     def quoted(self) -> bool:

@@ -389,7 +389,7 @@ _INDENTED = re.compile(r"[ \t]+\S|Caused by: |Suppressed: |[\w$]{1,100}\.[\w$.]{
 
 
 def _find_repeated(
-    lines: Sequence[str], headers: Sequence[Header], programs: Sequence[tuple[int, ...]]
+    lines: Sequence[str], headers: Sequence[Header], programs: Sequence[tuple[tuple[int, bool], ...]]
 ) -> tuple[re.Pattern[str] | None, int, tuple[int, ...]]:
     """The part of the header that continuation lines have, too, its number of tokens, and its slots that distinguish
     programs. What a collector prints to name a program is before every line, even if no line shows it here."""

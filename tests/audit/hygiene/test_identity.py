@@ -95,13 +95,27 @@ def test_one_process_under_two_names_is_not_split():
     assert of_programs(*known) == {"out": "c?", "err": "c?"}
 
 
-def test_programs_that_write_to_several_files_go_on_there():
-    """A collector begins a new file now and then; the clients print no ids."""
-    spans = {"a.json": (0, 100), "b.json": (90, 200)}
-    known = [facts(file, "", *span, program=p) for file, span in spans.items() for p in ("p-1", "p-2")]
-    assert of_programs(*known) == {"p-1": "c (p-1)", "p-2": "c (p-2)"}
-    keys = identify(known)
-    assert [keys["g", "c", file, "p-1"].rank for file in spans] == [0, 1]
+def test_programs_of_several_files_are_no_others_of_that_name():
+    """Two hosts run a container of one name each."""
+    known = [facts(file, "", 0, 100, program=p) for file in ("a.json", "b.json") for p in ("p-1", "p-2")]
+    assert {(file, program): key.member for (*_, file, program), key in identify(known).items()} == {
+        (file, program): f"c ({file}/{program})" for file in ("a.json", "b.json") for program in ("p-1", "p-2")
+    }
+
+
+def test_a_name_that_is_not_certain_needs_ids_at_the_same_time():
+    """It may be the host of a relay."""
+    known = [facts("all.log", "x", 0, 100, program="~h-1"), facts("all.log", "y", 50, 150, program="~h-2")]
+    assert of_programs(*known) == {"~h-1": "c (h-1)", "~h-2": "c (h-2)"}
+    later = known[1]._replace(first_ms=200, last_ms=300)
+    assert of_programs(known[0], later) == {"~h-1": "c", "~h-2": "c"}
+    nameless = [one._replace(member_id="") for one in known]
+    assert of_programs(*nameless) == {"~h-1": "c", "~h-2": "c"}
+
+
+def test_too_many_names_are_none():
+    known = [facts("all.log", str(i), 0, 100, program=f"p-{i}") for i in range(1001)]
+    assert set(of_programs(*known).values()) == {"c?"}
 
 
 def test_a_record_without_client_id_belongs_to_the_client_of_its_program():
