@@ -159,10 +159,12 @@ def test_so_are_they_in_other_layouts() -> None:
     check(recordings.logs("client")["aiokafka.sigstop"], MORE)
 
 
-@pytest.mark.deep
+@pytest.mark.parametrize(
+    "part", [pytest.param(0, marks=pytest.mark.deep), *(pytest.param(i, marks=pytest.mark.slow) for i in (1, 2))]
+)
 @pytest.mark.parametrize("kind", ["java", "librdkafka", "old", "weak-spot"])
-def test_so_are_those_of_every_recording(kind: str) -> None:
-    for logs in recordings.logs(kind).values():
+def test_so_are_those_of_every_recording(kind: str, part: int) -> None:
+    for logs in list(recordings.logs(kind).values())[part::3]:
         if 2 <= len(logs) <= len(PODS):
             check(logs)
 
