@@ -95,10 +95,10 @@ def test_a_cluster_follows_its_config_topic() -> None:
 @pytest.mark.parametrize(
     ("kinds", "many", "states"),
     [
-        (("config",), 1, 14_632),
+        pytest.param(("config",), 1, 14_632, marks=pytest.mark.deep),
         (("connector_paused", "connector_resumed"), 2, 126),
         (("connector_restarted",), 1, 84),
-        (("connector_stopped",), 1, 10_372),
+        pytest.param(("connector_stopped",), 1, 10_372, marks=pytest.mark.deep),
         (("freeze",), 1, 2_994),
     ],
 )

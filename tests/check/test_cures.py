@@ -170,7 +170,9 @@ def take_steps(model: Model, steps: Sequence[str]) -> Walk:
 @pytest.mark.parametrize(
     "rules", ["4.4.0", broker_without(Coordinator.OLDER_CONNECTION_IS_CLOSED)], ids=["4.4.0", "fixed but for it"]
 )
-@pytest.mark.parametrize("number", ["W10", "W19", "W20", "W24"])
+@pytest.mark.parametrize(
+    "number", ["W10", "W24", *(pytest.param(one, marks=pytest.mark.deep) for one in ("W19", "W20"))]
+)
 def test_a_late_request_gives_up_what_was_assigned_since(number: str, rules: str | Rules) -> None:
     walk = take_steps(LATE[number](rules), read_steps(number))
     assert walk.list_broken() == ["held by the coordinator's book", "one user"]

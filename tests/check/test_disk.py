@@ -206,7 +206,10 @@ def test_one_search_at_a_time_has_a_folder(tmp_path: Path) -> None:
     assert check(lock(), disk=on_disk(tmp_path)).word == "holds"
 
 
-@pytest.mark.parametrize("suffix", [".states", ".parents", ".keys", ".npz", ".json"])
+@pytest.mark.parametrize(
+    "suffix",
+    [".states", ".json", *(pytest.param(one, marks=pytest.mark.deep) for one in (".parents", ".keys", ".npz"))],
+)
 @pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda _: None], ids=["cut", "gone"])
 def test_damaged_files_are_told(suffix: str, damage: Any, tmp_path: Path) -> None:
     """Cut or gone: never another verdict."""

@@ -36,11 +36,11 @@ def test_groups_have_so_many_states(options: dict, states: int, transitions: int
     ("options", "kinds", "states"),
     [
         ({"static": True}, (), 3_298),
-        ({"commits": True, "topics": {"foo": 1}}, (), 8_900),
+        pytest.param({"commits": True, "topics": {"foo": 1}}, (), 8_900, marks=pytest.mark.deep),
         pytest.param({"commits": True}, (), 37_391, marks=pytest.mark.deep),
         ({"topics": {"foo": 1}}, ("commit_sync",), 4_976),
         pytest.param({}, ("commit_sync",), 10_289, marks=pytest.mark.deep),
-        ({}, ("raising",), 6_146),
+        pytest.param({}, ("raising",), 6_146, marks=pytest.mark.deep),
     ],
 )
 def test_static_members_commits_and_callbacks_that_raise(options: dict, kinds: tuple[str, ...], states: int) -> None:

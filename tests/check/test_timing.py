@@ -137,9 +137,11 @@ def test_a_path_of_a_mixed_group_has_times(
     ("make", "options", "kinds"),
     [
         (consumer_group, {"static": True}, ("close", "restart")),
-        (consumer_group, {"commits": True}, ("commit_sync", "raising")),
+        pytest.param(consumer_group, {"commits": True}, ("commit_sync", "raising"), marks=pytest.mark.deep),
         (classic_group, {"static": True}, ("close", "restart")),
-        (classic_group, {"commits": True, "protocol": "cooperative"}, ("close", "raising")),
+        pytest.param(
+            classic_group, {"commits": True, "protocol": "cooperative"}, ("close", "raising"), marks=pytest.mark.deep
+        ),
         (mixed_group, {"static": True}, ("convert",)),
     ],
 )

@@ -158,8 +158,8 @@ class Recording(OwnCoordinator):
 @pytest.mark.parametrize(
     ("family", "release", "commits", "fetches"),
     [
-        ("commit", "4.4.0", range(2, 11), range(1, 11)),
         ("classic", "4.4.0", range(2, 11), range(0)),
+        pytest.param("commit", "4.4.0", range(2, 11), range(1, 11), marks=pytest.mark.deep),
         pytest.param("commit", "4.0.0", range(2, 10), range(1, 10), marks=pytest.mark.deep),
     ],
 )

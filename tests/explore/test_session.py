@@ -30,7 +30,9 @@ MODELS: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        pytest.param(*one, marks=[pytest.mark.deep] if one[0] in {"mixed-group", *dict(MODELS[:number])} else [])
+        pytest.param(
+            *one, marks=[pytest.mark.deep] if one[0] in {"mixed-group", "classic-group", *dict(MODELS[:number])} else []
+        )
         for number, one in enumerate(MODELS)
     ],
 )

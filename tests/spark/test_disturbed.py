@@ -147,6 +147,7 @@ def test_a_file_that_grows(recordings: Path, tmp_path: Path, more: tuple[str, ..
     assert grown["groups"] == then["groups"]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("master", ["none", pytest.param("local[2]", marks=pytest.mark.deep)])
 def test_a_file_that_goes_away(recordings: Path, tmp_path: Path, master: str) -> None:
     """It is named, and the rest is audited."""

@@ -140,6 +140,7 @@ def test_pieces_are_dealt_out_by_size(tmp_path: Path) -> None:
     assert [len(own) for own in pack_bins(find([tmp_path / "small"]), 1000, cores=64)] == [3]
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("small")
 def test_one_large_file_is_work_for_every_core(tmp_path: Path) -> None:
     """It is cut into more pieces than there are cores, unless they would be small; none exceeds what is asked for."""
