@@ -219,6 +219,7 @@ def broken(verdict: Verdict) -> set[str]:
     return {one.property for one in verdict.violations}
 
 
+@pytest.mark.deep
 def test_an_eager_assignor_in_cooperative_members_makes_two_users(monkeypatch: pytest.MonkeyPatch) -> None:
     """It hands on what its owner has not given up yet."""
     hasty = ClientAssignor("hasty", assign_range, cooperative=True)

@@ -313,6 +313,7 @@ def test_idle_steps_are_as_many_as_it_takes(waits_ms: int, polls: int) -> None:
     assert last_ms - first_ms >= waits_ms
 
 
+@pytest.mark.deep
 def test_idle_steps_are_of_the_model_alone() -> None:
     """Who is in its callback polls nothing, so that nothing helps; where no path is taken, nothing is found."""
     states = {"a": "in its callback", "b": ""}

@@ -439,6 +439,7 @@ def test_two_audits_into_one_folder(recordings: Path, tmp_path: Path, capsys: py
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.deep
 def test_a_full_disk(recordings: Path, tmp_path: Path) -> None:
     """Where no more can be written, one line says so, and nothing half-written is left beside an older result."""
     # -B: bytecode would be cut there too, and break whoever reads it next.

@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.u
 SIMULATE = Path(__file__).parents[2] / "fsm" / "simulate"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "given",
     [deployment("consumer", lasts="9m"), read_file(SIMULATE / "tutorial" / "crossing.yaml")],

@@ -76,6 +76,7 @@ def recorded() -> dict[str, dict[str, bytes]]:
     return {name: logs[name] for name in SCENARIOS if name in logs}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("seeds", "least"), [(range(FEW), 25), pytest.param(range(FEW, MORE), 75, marks=pytest.mark.deep)]
 )

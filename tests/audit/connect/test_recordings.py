@@ -72,6 +72,7 @@ def invented(found: list[Finding], right: tuple[judge.Verdict, ...]) -> list[str
 # -- whole logs ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_whatever_ran_nowhere_or_twice_is_found_and_nothing_else(scenarios: Scenarios, tmp_path: Path) -> None:
     """Precision and recall are 1; nothing above info where nothing was wrong."""
     cases = []
