@@ -181,9 +181,11 @@ def _find_groups(facts: Sequence[Facts]) -> Callable[[Facts], str]:
             groups.setdefault((fact.client_id, _Log(fact.file, program)), set()).add(fact.group)
 
     def find_group(fact: Facts) -> str:
-        logs = (_Log(fact.file, fact.program), _Log(fact.file, ""))
-        named = next((own for log in logs if (own := groups.get((fact.client_id, log)))), set())
-        return fact.group or (next(iter(named)) if len(named) == 1 else "")
+        if fact.group:
+            return fact.group
+        in_log = groups.get((fact.client_id, _Log(fact.file, fact.program)))
+        named = in_log or groups.get((fact.client_id, _Log(fact.file, "")), set())
+        return next(iter(named)) if len(named) == 1 else ""
 
     return find_group
 

@@ -346,10 +346,12 @@ def name_program(value: str, is_certain: bool) -> str:
 
 
 def join_programs(names: Iterable[str]) -> str:
-    """The certain ones of these names, or else all of them as one that is not certain."""
+    """The certain ones of these names, or else all of them as one that is not certain; at most `HEADER_LIMIT`
+    characters."""
     given = [name for name in names if name]
     certain = [name for name in given if not name.startswith(MAYBE)]
-    return " ".join(certain) or (MAYBE + " ".join(name.removeprefix(MAYBE) for name in given) if given else "")
+    joined = " ".join(certain) or (MAYBE + " ".join(name.removeprefix(MAYBE) for name in given) if given else "")
+    return joined[:HEADER_LIMIT]
 
 
 def _read_labels(value: str) -> dict[str, str]:

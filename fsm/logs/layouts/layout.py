@@ -240,11 +240,10 @@ class Layout:
         """The process that printed an entry, as its collector names it; empty if it does not."""
         unframed, peeled = self._peel(clean(entry))
         named = [one.program for one in peeled]
-        for header, slots in zip(self.headers, self.programs, strict=False):
-            match = header.pattern.match(unframed or "") if slots else None
-            if match is not None:
-                named += [name_program(match[1 + slot].strip(), is_certain) for slot, is_certain in slots]
-                break
+        found = self.split_header(unframed) if unframed is not None and any(self.programs) else None
+        if found is not None:
+            number, _, slots = found
+            named += [name_program(slots[i][1].strip(), is_certain) for i, is_certain in self.programs[number]]
         return join_programs(named)
 
     @cached_property

@@ -8,8 +8,8 @@
       expect: {a: "JOINING at epoch 0, uses nothing"}        # the states of components
     - do: "broker receives from a: joins, owns nothing"
 
-`fsm check -o DIR` writes such files. A step that cannot be done is a difference. At the end live objects with clocks
-take the same path, and must not differ.
+`fsm check -o DIR` writes such files. A path of `FILE.py:NAME` runs that file, as the checker does. A step that cannot
+be done is a difference. At the end live objects with clocks take the same path, and must not differ.
 
 Expectations: components by their names, `broken` (properties of states that do not hold), `refused`.
 """
