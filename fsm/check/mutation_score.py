@@ -101,8 +101,9 @@ class _Steps:
     differs: bool = False
 
     def watch(self, model: Model, *, learns: bool) -> Model:
-        """The model with its steps and choices recorded, or compared."""
-        return replace(model, components=[self._component(one, learns=learns) for one in model.components])
+        """The model with its steps and choices recorded, or compared. No counterexample is replayed: nobody reads it."""
+        components = [self._component(one, learns=learns) for one in model.components]
+        return replace(model, components=components, replay=None)
 
     def _component(self, one: Component, *, learns: bool) -> Component:
         def note(key: Hashable, found: Any) -> Any:

@@ -275,9 +275,9 @@ def _replay(search: Search, path: Path, broken: str) -> Replayed | None:
         return None
     is_endless = broken.startswith(ENDLESS)
     try:
-        done = within(limit_s, replay, path) if is_endless else replay(path)
-    except EndlessError:
-        return Replayed()
+        done = within(limit_s if is_endless else limit_s * len(path), replay, path)
+    except EndlessError as problem:
+        return Replayed("" if is_endless else f"the replay {problem}")
     except Exception as problem:  # the exception of a step is the finding
         raised = f"raises {type(problem).__name__}: {problem}".partition("\n")[0]
         return Replayed("" if raised == broken else raised)

@@ -8,7 +8,7 @@ from threading import Thread
 
 import pytest
 
-from fsm.check import Choice, Component, Limits, Model, Replayed, Step, Verdict, check, tell
+from fsm.check import Choice, Component, Limits, Model, Property, Replayed, Step, Verdict, check, tell
 from fsm.check.catalog import make_model
 from fsm.check.endless import EndlessError, within
 from fsm.member.runtime.consumer_shell import ConsumerMember
@@ -60,6 +60,22 @@ def test_live_objects_have_to_loop_too() -> None:
         model = Model("loops", loops().components, replay=replay)
         (found,) = check(model, limits=SOON).violations
         assert found.replayed == Replayed(differs)
+
+
+def test_a_replay_that_does_not_end_differs() -> None:
+    """Live objects loop on a path whose steps end in the model."""
+
+    def forever(_path: object) -> Replayed:
+        while True:
+            pass
+
+    def choices(state: int) -> Iterable[Choice]:
+        return [Choice("goes on")] if state < 2 else []
+
+    one = Component("one", 0, choices, lambda state, _: Step(state + 1), {"at": lambda state: state})
+    below = Property("below two", lambda view: view.of("one", "at") < 2)
+    (found,) = check(Model("ends", [one], (), [below], replay=forever), limits=SOON).violations
+    assert found.replayed == Replayed("the replay takes more than 0.1 s of CPU time: it may never end")
 
 
 def test_a_step_that_ends_in_time_is_none() -> None:
