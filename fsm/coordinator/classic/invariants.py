@@ -1,4 +1,4 @@
-"""The invariants of a classic group between two steps, each as a sentence.
+"""The invariants of a classic group, between two steps and of one step, each as a sentence.
 
 Source: `ClassicGroup` and `GroupMetadataManager` of apache/kafka, branch 4.4, by reading.
 """
@@ -63,6 +63,18 @@ def _instances_are_unique(group: ClassicGroup) -> bool:
     return len(instances) == len(set(instances))
 
 
+def _has_a_protocol_if_it_has_members(group: ClassicGroup) -> bool:
+    return not group.is_empty or group.protocol_name is None
+
+
+def _counts_generations(before: ClassicGroup, after: ClassicGroup) -> bool:
+    """A generation begins with the end of its join phase, or as the last member goes."""
+    rise = after.generation - before.generation
+    if after.state is not before.state:
+        return rise == (after.state in (State.EMPTY, State.COMPLETING_REBALANCE))
+    return rise == 0 or (rise == 1 and after.state is State.COMPLETING_REBALANCE)
+
+
 PROMISES: tuple[tuple[str, Callable[[ClassicGroup], bool]], ...] = (
     ("the leader is a member; without members nobody leads", _leads),
     ("EMPTY has no members, the sync phase and STABLE have some", _is_inhabited),
@@ -74,9 +86,27 @@ PROMISES: tuple[tuple[str, Callable[[ClassicGroup], bool]], ...] = (
     ("after the join phase, whoever does not wait has a session that may expire", _sessions_are_timed),
     ("an id is a member's or only given out, not both", _ids_are_either),
     ("an instance id has one member", _instances_are_unique),
+    ("EMPTY has no protocol", _has_a_protocol_if_it_has_members),
 )
+"""The invariants between two steps."""
+COUNTS = "generations are counted one by one"
+STORED = "what a settled group is, is stored"
 
 
-def find_broken(group: ClassicGroup) -> Iterator[str]:
-    """The invariants that do not hold."""
-    return (promise for promise, holds in PROMISES if not holds(group))
+def find_broken(before: ClassicGroup | None, after: ClassicGroup, stored: ClassicGroup | None) -> Iterator[str]:
+    """The invariants that a step breaks; `stored` is the group as its log has it after the step."""
+    yield from (promise for promise, holds in PROMISES if not holds(after))
+    if before is not None and not _counts_generations(before, after):
+        yield COUNTS
+    if after.state in (State.EMPTY, State.STABLE) and after.generation > 0 and not _says_the_same(stored, after):
+        yield STORED
+
+
+def _says_the_same(stored: ClassicGroup | None, group: ClassicGroup) -> bool:
+    """Whether the log has the generation, the protocol, the leader and the assignments."""
+    return stored is not None and _summarise(stored) == _summarise(group)
+
+
+def _summarise(group: ClassicGroup) -> tuple[object, ...]:
+    assignments = {member_id: member.assignment for member_id, member in group.members.items()}
+    return group.generation, group.protocol_name, group.leader, assignments

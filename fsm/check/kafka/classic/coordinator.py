@@ -41,7 +41,7 @@ from fsm.check.kafka.descriptions import list_partitions
 from fsm.check.kafka.topics import Topics
 from fsm.check.model import Choice, Component, Missed, Received, Step
 from fsm.coordinator import coordinator as broker
-from fsm.coordinator.classic.invariants import PROMISES, find_broken
+from fsm.coordinator.classic.invariants import COUNTS, PROMISES, STORED, find_broken
 from fsm.coordinator.classic.timers import unload
 from fsm.coordinator.consumer.invariants import INVARIANTS, Moment
 from fsm.coordinator.consumer.invariants import find_broken as broken_in_consumer_group
@@ -81,6 +81,7 @@ FOR_SOMETHING = "a classic member is told to join again for something"
 DATA = "an upgrade loses nothing that an assignor wrote"
 SUBSCRIBED = "who is stable is assigned what it subscribes to"
 LEADER_STAYS = "a leader that has joined leads the next generation"
+ANSWERED_ONCE = "a request is answered once"
 NEVER_FALLS = "a generation or an epoch never falls"
 ASKED_OF_STEPS = (
     NEVER_FALLS,
@@ -89,6 +90,9 @@ ASKED_OF_STEPS = (
     FOR_SOMETHING,
     SUBSCRIBED,
     DATA,
+    ANSWERED_ONCE,
+    COUNTS,
+    STORED,
     *(promise for promise, _ in PROMISES),
 )
 """The invariants that are checked on each step of a coordinator with a classic group."""
@@ -292,7 +296,10 @@ class AnyCoordinator:
         answers: Iterable[tuple[Any, Any]] = (*done.answers, *((token, TIMED_OUT) for token in given_up))
         sends = [(token.sender, (token.order, body)) for token, body in answers if not token.late]
         sent = request if isinstance(request, ConsumerGroupHeartbeatRequest) else None
-        asked = [*_check_group(before, after), *_ask_commit(before, request, done.answers)]
+        noted = self._note(at, done)
+        asked = [*_check_group(before, after, noted.log.groups.get(GROUP)), *_ask_commit(before, request, done.answers)]
+        answered = [*(token for token, _ in done.answers), *waiting(after)]
+        asked += [] if len(answered) == len({*answered}) else [ANSWERED_ONCE]
         is_asked = Rule.CLASSIC_REJOINS_BEHIND_TARGET in self.context.dialect
         if is_asked and isinstance(before, ConsumerGroup) and isinstance(request, HeartbeatRequest):
             asked += _ask_heartbeat(before, request, done.answers, self.context)
@@ -301,7 +308,7 @@ class AnyCoordinator:
             answer = done.answers[0] if sent is not None and done.answers else None
             found = broken_in_consumer_group(Moment(was, after, self.context, sent, answer), held_before=True)
             asked += [name for name in found if name not in OF_HEARTBEATS]
-        return Step(self._note(at, done), sends, asked)
+        return Step(noted, sends, asked)
 
     def _note(self, at: Broker, done: CoordinatorStep[Coordinator]) -> Broker:
         state, log = timeless(done.state, has_interval=self.has_interval), NOBODYS
@@ -437,13 +444,13 @@ def _missing(group: Group | None, name: str, feature: str) -> int:
     return sum(1 << number_of(who) for who in found if who[0] == name)
 
 
-def _check_group(before: Any, after: Any) -> Iterator[str]:
-    """The invariants of a group that a step breaks."""
+def _check_group(before: Any, after: Any, stored: Any) -> Iterator[str]:
+    """The invariants of a group that a step breaks; `stored` is the group as its log has it."""
     if isinstance(before, ClassicGroup) and isinstance(after, ConsumerGroup):
         given = (decode_assignment(one.assignment) for one in before.members.values() if one.assignment)
         yield from [DATA] if any(one.user_data for one in given) else []
     if isinstance(after, ClassicGroup):
-        yield from find_broken(after)
+        yield from find_broken(before if isinstance(before, ClassicGroup) else None, after, stored)
         has_joined = isinstance(before, ClassicGroup) and before.leader in before.delayed_joins
         if has_joined and before.leader in after.members and before.leader != after.leader:
             yield LEADER_STAYS
