@@ -50,6 +50,7 @@ ASYNC_CALL, SYNC_CALL = 100, 101
 """Call numbers: of an asynchronous commit, and of a synchronous one."""
 OTHERWISE = "subscribes otherwise"
 """An application changes its subscription to fewer topics."""
+ASSIGNS_NEW = "a callback assigns what is not in use"
 TURNS = 8
 """This many turns of the background thread in a row, without any input, are a busy loop."""
 
@@ -201,6 +202,8 @@ class Driven(MemberShell[Any, Any]):
         asked = next(running)
         while not isinstance(asked, InvokeListener):  # the assignment was applied before the callback began
             asked = running.send(None)
+        if asked.method is ListenerMethod.ASSIGNED and not set(using).isdisjoint(asked.partitions):
+            self.broken.append(ASSIGNS_NEW)
         using, answer = list_used_after(asked, using, raised), raised
         try:
             while True:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fsm.check.kafka.application import BROKER, NOW
+from fsm.check.kafka.application import ASSIGNS_NEW, BROKER, NOW
 from fsm.check.kafka.classic.coordinator import (
     ASKED_OF_STEPS,
     MANY_IDS,
@@ -151,7 +151,7 @@ def classic_group(
         {"interrupted": asked.keeps_too_long, "late_join": asked.joins_late},
         kinds,
         replay=lambda path: find_times(path, make, {one.name: one for one in consumers}),
-        asked_of_steps=(*ASKED_OF_STEPS, *([SAYS_THE_SAME] if compaction else [])),
+        asked_of_steps=(*ASKED_OF_STEPS, ASSIGNS_NEW, *([SAYS_THE_SAME] if compaction else [])),
         not_modelled=NOT_MODELLED,
     )
 

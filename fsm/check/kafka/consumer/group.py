@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fsm.check.kafka.application import BROKER, NOW
+from fsm.check.kafka.application import ASSIGNS_NEW, BROKER, NOW
 from fsm.check.kafka.consumer.compaction import SAYS_THE_SAME
 from fsm.check.kafka.consumer.coordinator import ASKED_OF_REQUESTS, CoordinatorModel
 from fsm.check.kafka.consumer.member import LIVES, ConsumerModel, Setting, id_of
@@ -205,7 +205,7 @@ def _list_checked(dialects: Sequence[MemberDialect]) -> Iterator[str]:
         if any(one in select_invariants(dialect) for dialect in dialects):
             yield f"{one.name} {one.statement}"
     yield from [JOINS_EMPTY] if any(Choice.JOIN_AFTER_RELEASES in one for one in dialects) else []
-    yield from (KEEPS_EPOCH, ONE_HEARTBEAT, LEAVES, *(name for name, _ in INVARIANTS))
+    yield from (KEEPS_EPOCH, ONE_HEARTBEAT, ASSIGNS_NEW, LEAVES, *(name for name, _ in INVARIANTS))
 
 
 def fewer_of(topics: Iterable[str]) -> tuple[str, ...]:
