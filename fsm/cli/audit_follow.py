@@ -18,6 +18,7 @@ from fsm.cli.arguments import address
 from fsm.cli.audit_summary import check_understood, print_change
 from fsm.cli.security import read_security
 from fsm.errors import InputError
+from fsm.logs.reading.opening import is_archive
 from fsm.spark.live.follow_options import CHECKPOINT, TOPICS, Follow, Followed
 from fsm.spark.options import Options
 
@@ -69,17 +70,8 @@ def refuse_options(args: argparse.Namespace) -> None:
 def run_follow(args: argparse.Namespace, options: Options) -> int:
     """Follows until it is stopped; returns the exit status. Raises `InputError` for input that cannot be followed."""
     from fsm.spark.live.run import follow_logs
-    from fsm.spark.sources import STDIN
 
-    for name in NEVER_THEN:
-        if getattr(args, name):
-            raise InputError(
-                "is not for --follow",
-                f"--{name.replace('_', '-')}",
-                "leave it out, or audit what there is without --follow",
-            )
-    if STDIN in args.paths:
-        raise InputError("cannot be followed", "-", "write it to a file and follow that")
+    _refuse_other_input(args)
     usual = Follow()
     follow = Follow(
         trigger_ms=args.trigger_ms or usual.trigger_ms,
@@ -131,6 +123,24 @@ def run_follow(args: argparse.Namespace, options: Options) -> int:
             watch.close()
     check_understood(result, args.folder)
     return 1 if result.bad else 0
+
+
+def _refuse_other_input(args: argparse.Namespace) -> None:
+    """Raises `InputError` for an option that is not for `--follow`, and for input that does not grow."""
+    from fsm.spark.sources import STDIN
+
+    for name in NEVER_THEN:
+        if getattr(args, name):
+            raise InputError(
+                "is not for --follow",
+                f"--{name.replace('_', '-')}",
+                "leave it out, or audit what there is without --follow",
+            )
+    if STDIN in args.paths:
+        raise InputError("cannot be followed", "-", "write it to a file and follow that")
+    for path in args.paths:
+        if Path(path).is_file() and is_archive(path):
+            raise InputError("is an archive, which does not grow", path, "audit it without --follow")
 
 
 def _lag_file(args: argparse.Namespace) -> str:

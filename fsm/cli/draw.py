@@ -158,15 +158,17 @@ def _logs(paths: list[Path]) -> list[Path]:
 
     Raises `InputError` for a missing path, for a file among the paths that is no log, and if there is no log at all.
     """
+    from fsm.logs.reading.pieces import Unreadable
     from fsm.spark.sources import find
 
-    inputs = find(paths)
+    inputs = find(paths, archives=True)
     named = set(map(str, paths))
-    for file, reason in inputs.unreadable:
-        if file in named:
-            raise InputError(reason, file, "give files of logs")
-        print(f"fsm: {file}: passed over: {reason}", file=sys.stderr)  # noqa: T201
-    return [source.path for source in inputs.sources]
+    archives = [Unreadable(one.name, "an archive; unpack it first") for one in inputs.sources if one.archive]
+    for one in (*inputs.unreadable, *archives):
+        if one.file in named:
+            raise InputError(one.reason, one.file, "give files of logs")
+        print(f"fsm: {one.file}: passed over: {one.reason}", file=sys.stderr)  # noqa: T201
+    return [source.path for source in inputs.sources if not source.archive]
 
 
 def _file_name(group: str, made: Picture) -> str:

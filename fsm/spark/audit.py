@@ -29,6 +29,8 @@ MOST = 40
 """Most unreadable files and older results listed in the document; the rest is counted."""
 NAMED = 5
 """Most groups listed in an error."""
+_UNPACKED = "unpacked"
+"""The folder of the members of archives, which no result has."""
 LAST_PART = 99_999
 """Number of the part of a table that the driver writes."""
 
@@ -71,12 +73,16 @@ def audit_logs(
     `out` is unchanged then.
     """
     from fsm.spark import session, sources
+    from fsm.spark.unpacking import unpack
 
     kept, out = str(out / STDIN_LOG), out.resolve()
-    found = sources.find(paths, by_folder=options.by_folder, leave_out=out) if paths or not stdin else None
+    by_folder = options.by_folder
+    found = sources.find(paths, by_folder=by_folder, leave_out=out, archives=True) if paths or not stdin else None
     progress = progress or Progress(StringIO())
     with progress.show(), create_workspace(out) as work:
         inputs = sources.add_stdin(found, work / STDIN_LOG, kept) if stdin or found is None else found
+        progress("unpacking")
+        inputs = unpack(inputs, work / _UNPACKED, by_folder=by_folder)
         if options.master == IN_PROCESS:
             from fsm.spark import pipeline
 
@@ -94,6 +100,7 @@ def audit_logs(
                 with session.convert_errors(lambda: progress.doing, pipeline.find_stage):
                     totals = pipeline.run_on_spark(spark, bins, plan, inputs.size, progress)
             shutil.rmtree(work / "scratch", ignore_errors=True)
+        shutil.rmtree(work / _UNPACKED, ignore_errors=True)
         progress("writing the report")
         result = _write_result(inputs, totals, plan)
         publish(work, out)
@@ -118,6 +125,9 @@ def _write_result(inputs: Inputs, totals: Totals, plan: Plan) -> Result:
 
     work, options = Path(plan.work), plan.options
     if not totals.sums["records"]:
+        cut = next((one for one in inputs.unreadable if one.begun), None)
+        if cut is not None:
+            raise InputError(f"cannot be read: {cut.reason}", cut.file, "nothing before that was understood")
         raise explain_nothing(len(inputs.sources), inputs.first, totals, options)
     if totals.others and not totals.sums["groups"]:
         there = f"there are {', '.join(totals.others[:NAMED])}" + (" and others" if totals.others[NAMED:] else "")

@@ -6,7 +6,7 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from fsm.errors import InputError
 from fsm.logs import Format, formats
 from fsm.logs.layouts.pattern import in_layout
-from fsm.logs.reading.opening import is_packed
+from fsm.logs.reading.opening import is_archive, is_packed
 from fsm.logs.reading.pieces import WHOLE, Piece, Unreadable, cut
 from fsm.logs.reading.segments import begins_segment
 from fsm.spark.options import Options
@@ -30,7 +30,8 @@ PIECE_BYTES = 8 << 20
 STDIN = "-"
 """The path for stdin."""
 _COPIED_AT_ONCE = 1 << 20
-_SNIFF = 4096
+SNIFF = 4096
+"""How many bytes at the beginning of a file decide whether it is read."""
 _CONTROLS = bytes({*range(32), 127} - {*b"\t\n\v\f\r\x1b"})
 """Control bytes that are rare in logs; escape is not, because it begins colours."""
 _RESULT = ("audit.json", "report.html", "findings.parquet")
@@ -49,6 +50,8 @@ class Source:
     cluster: str
     """Name of its folder if folders are clusters; else empty."""
     size: int
+    archive: bool = False
+    """Its members are the logs."""
 
 
 class Job(NamedTuple):
@@ -78,24 +81,36 @@ class Inputs:
         return self.sources[0].name
 
 
-def find(paths: Sequence[Path], *, by_folder: bool = False, leave_out: Path | None = None) -> Inputs:
+def find(
+    paths: Sequence[Path], *, by_folder: bool = False, leave_out: Path | None = None, archives: bool = False
+) -> Inputs:
     """Every file below the paths, except results of audits and the folder `leave_out`. A file with several names once.
+    If `archives` is set, archives are marked.
 
     Raises `InputError` for a path that does not exist, and if there is no file at all.
     """
-    sources, unreadable, results = look(paths, by_folder=by_folder, leave_out=leave_out)
-    refused = tuple(sorted(unreadable.values()))
-    if not sources:
-        nothing = "nothing but the result of an audit" if results else "no file to read"
-        file, reason = refused[0] if refused else (", ".join(map(_show, paths)), nothing)
-        raise InputError(reason, file, "give log files or a folder that holds some")
-    if not any(source.size for source in sources):
-        raise InputError("is empty", sources[0].name, "give log files that hold something")
-    return Inputs(tuple(sorted(sources, key=lambda s: s.path)), refused, tuple(sorted(set(results))))
+    sources, unreadable, results = look(paths, by_folder=by_folder, leave_out=leave_out, archives=archives)
+    return make_inputs(sources, unreadable.values(), results, ", ".join(map(show, paths)))
+
+
+def make_inputs(
+    sources: Iterable[Source], unreadable: Iterable[Unreadable], results: Iterable[str], place: str
+) -> Inputs:
+    """The inputs that were found at a place. Raises `InputError` if there is no file, or only empty ones."""
+    inputs = Inputs(
+        tuple(sorted(sources, key=lambda s: s.path)), tuple(sorted(unreadable)), tuple(sorted(set(results)))
+    )
+    if not inputs.sources:
+        nothing = Unreadable(place, "nothing but the result of an audit" if inputs.results else "no file to read")
+        refused = next(iter(inputs.unreadable), nothing)
+        raise InputError(refused.reason, refused.file, "give log files or a folder that holds some")
+    if not inputs.size:
+        raise InputError("is empty", inputs.first, "give log files that hold something")
+    return inputs
 
 
 def look(
-    paths: Sequence[Path], *, by_folder: bool = False, leave_out: Path | None = None
+    paths: Sequence[Path], *, by_folder: bool = False, leave_out: Path | None = None, archives: bool = False
 ) -> tuple[list[Source], dict[str, Unreadable], list[str]]:
     """(files, unreadable files, results of audits) below the paths, as in `find`, but all may be empty."""
     sources: list[Source] = []
@@ -104,13 +119,14 @@ def look(
     known: set[_Identity] = set()
     for root in paths:
         if not root.exists():
-            raise InputError("no such file or folder", _show(root), "name log files, or folders that hold some")
+            raise InputError("no such file or folder", show(root), "name log files, or folders that hold some")
         for path in _files(root, leave_out, unreadable, results):
             try:
                 status = path.stat()
                 if _identity(status) in known:
                     continue
-                reason = _explain_refusal(path, status)
+                reason, start = _explain_refusal(path, status)
+                archive = archives and not reason and is_packed(start) and is_archive(str(path))
             except OSError as problem:
                 _refuse(unreadable, path, f"cannot be read: {problem.strerror}")
                 continue
@@ -118,8 +134,8 @@ def look(
             if reason:
                 _refuse(unreadable, path, reason)
             else:
-                cluster = _cluster(root, path) if by_folder else ""
-                sources.append(Source(path.absolute(), str(path), cluster, status.st_size))
+                cluster = _cluster(root, path, folder=archive) if by_folder else ""
+                sources.append(Source(path.absolute(), str(path), cluster, status.st_size, archive))
     return sources, unreadable, results
 
 
@@ -132,18 +148,19 @@ def add_stdin(inputs: Inputs | None, copy: Path, name: str) -> Inputs:
         if sys.stdin is not None:  # it may be closed
             shutil.copyfileobj(sys.stdin.buffer, out, _COPIED_AT_ONCE)
     status = copy.stat()
-    reason = _explain_refusal(copy, status) if status.st_size else "is empty"
+    reason, start = _explain_refusal(copy, status) if status.st_size else ("is empty", b"")
     if reason:
         raise InputError(reason, "stdin", "pipe a log into the command, or give its file")
-    source = Source(copy.absolute(), name, "", status.st_size)
+    archive = is_packed(start) and is_archive(str(copy))
+    source = Source(copy.absolute(), name, "", status.st_size, archive)
     return replace(inputs, sources=(*inputs.sources, source)) if inputs else Inputs((source,), ())
 
 
 def _refuse(unreadable: dict[str, Unreadable], path: Path, reason: str) -> None:
-    unreadable[str(path)] = Unreadable(_show(path), reason)
+    unreadable[str(path)] = Unreadable(show(path), reason)
 
 
-def _show(path: Path) -> str:
+def show(path: Path) -> str:
     """The path as valid UTF-8, whatever bytes its name has."""
     return str(path).encode("utf-8", "replace").decode()
 
@@ -172,7 +189,7 @@ def _files(root: Path, leave_out: Path | None, unreadable: dict[str, Unreadable]
             continue
         entered.add(identity)
         if {*folders, *names}.issuperset(_RESULT) or (Path(folder) / FOLLOWED).exists():
-            results.append(_show(Path(folder)))
+            results.append(show(Path(folder)))
             folders.clear()
             continue
         folders.sort()
@@ -180,27 +197,33 @@ def _files(root: Path, leave_out: Path | None, unreadable: dict[str, Unreadable]
             yield Path(folder) / name
 
 
-def _explain_refusal(path: Path, status: os.stat_result) -> str:
-    """Why the file is no log, by its type, name and first bytes; empty if it may be one."""
+def _explain_refusal(path: Path, status: os.stat_result) -> tuple[str, bytes]:
+    """(why the file is no log, by its type, name and first bytes; empty if it may be one; these bytes)."""
     if not stat.S_ISREG(status.st_mode):
-        return "not a regular file"
-    if _show(path) != str(path):
-        return "its name is not in UTF-8"
+        return "not a regular file", b""
+    if show(path) != str(path):
+        return "its name is not in UTF-8", b""
     with path.open("rb") as handle:
-        start = handle.read(_SNIFF)
+        start = handle.read(SNIFF)
+    return "binary file" if is_binary(start) else "", start
+
+
+def is_binary(start: bytes) -> bool:
+    """Whether a file with these first bytes, at most `SNIFF`, is neither a text nor a packed one."""
     if is_packed(start) or begins_segment(start):
-        return ""
+        return False
     # Logs that were rotated by truncation begin with NUL bytes, so NUL bytes are ignored.
     text = start.replace(b"\0", b"")
-    return "binary file" if len(text.translate(None, _CONTROLS)) < 0.95 * len(text) else ""
+    return len(text.translate(None, _CONTROLS)) < 0.95 * len(text)
 
 
-def _cluster(root: Path, path: Path) -> str:
-    """Name of the folder directly below the given one; for a file given by itself, that of its own folder."""
+def _cluster(root: Path, path: Path, *, folder: bool) -> str:
+    """Name of the folder directly below the given one; for a file given by itself, that of its own folder. An archive
+    is a folder; for one given by itself the name is empty, because the clusters are the folders in it."""
     if not root.is_dir():
-        return path.parent.name
+        return "" if folder else path.parent.name
     below = path.relative_to(root).parts
-    return below[0] if len(below) > 1 else root.name
+    return below[0] if folder or len(below) > 1 else root.name
 
 
 def list_formats(options: Options) -> Sequence[Format]:

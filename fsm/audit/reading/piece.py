@@ -18,7 +18,7 @@ from fsm.logs.layouts.layout import signs_of
 from fsm.logs.programs.broker import THREAD
 from fsm.logs.reading.blocks import Words
 from fsm.logs.reading.entries import Entry, first_line
-from fsm.logs.reading.opening import PackedError
+from fsm.logs.reading.opening import describe_problem
 from fsm.logs.reading.pieces import READ_ERRORS, Piece, PieceReader, reader_of
 from fsm.trace import Kind, TraceRecord
 
@@ -256,8 +256,7 @@ def _take_all(found: Iterable[Parsed], signs: Words, summary: PieceSummary, reco
             if parsed.records:
                 records.take(parsed)
     except READ_ERRORS as problem:
-        why = getattr(problem, "strerror", None) or problem
-        summary.error = str(why) if isinstance(problem, PackedError) else f"{type(problem).__name__}: {why}"
+        summary.error = describe_problem(problem)
 
 
 def signs_of_formats(formats: Iterable[Format]) -> Words:

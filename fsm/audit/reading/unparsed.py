@@ -82,8 +82,9 @@ def find_missed_ownership(pieces: Sequence[PieceSummary]) -> list[str]:
 
 
 def report_unreadable(file: Unreadable) -> Finding:
-    """The finding for a file that could not be read at all."""
-    return _finding(0, 0, f"{file.file} was not read: {file.reason}", Evidence(file.file, -1))
+    """The finding for a file that could not be read, or not to its end."""
+    how_far = " to its end" if file.begun else ""
+    return _finding(0, 0, f"{file.file} was not read{how_far}: {file.reason}", Evidence(file.file, -1))
 
 
 def report_event(file: str, at_ms: int, note: str) -> Finding:

@@ -1,5 +1,5 @@
-"""Opens files for reading: decompresses gzip, bzip2 and xz, also nested; decodes UTF-16, as PowerShell writes it, and
-UTF-32; and undoes other encodings (`recodings`)."""
+"""Opens files for reading: decompresses gzip, bzip2 and xz, also nested; recognizes archives; decodes UTF-16, as
+PowerShell writes it, and UTF-32; and undoes other encodings (`recodings`)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, Self, TypeVar
 
 from fsm.logs.exports.recodings import HEAD, Recode, find_recoding
+
+Row = TypeVar("Row")
 
 GZIP_MAGIC = b"\x1f\x8b"
 
@@ -75,37 +77,46 @@ def _decode_unicode(encoding: str) -> Recode:
     return recode
 
 
-_PACKED: tuple[tuple[re.Pattern[bytes], Callable[[IO[bytes]], Any]], ...] = (
+_Openers = tuple[tuple[re.Pattern[bytes], Callable[[IO[bytes]], Any]], ...]
+"""Magic bytes of a file, and its opener."""
+_COMPRESSED: _Openers = (
     (re.compile(re.escape(GZIP_MAGIC)), lambda handle: gzip.GzipFile(fileobj=handle, mode="rb")),
     (re.compile(b"BZh"), bz2.BZ2File),
     (re.compile(b"\xfd7zXZ\0"), lzma.LZMAFile),
+)
+_PACKED: _Openers = (
+    *_COMPRESSED,
     (re.compile(rb"\xff\xfe\0\0"), lambda handle: Decoded(handle, _decode_unicode("utf-32-le"))),
     (re.compile(rb"\0\0\xfe\xff"), lambda handle: Decoded(handle, _decode_unicode("utf-32-be"))),
     (re.compile(rb"\xff\xfe[^\0]|(?:[\t\r\n -~]\0){4}"), lambda handle: Decoded(handle, _decode_unicode("utf-16-le"))),
     (re.compile(rb"\xfe\xff\0|(?:\0[\t\r\n -~]){4}"), lambda handle: Decoded(handle, _decode_unicode("utf-16-be"))),
 )
-"""Magic bytes of a file, and its opener."""
-_UNSUPPORTED = (
-    (re.compile(rb"\x28\xb5\x2f\xfd"), "compressed with zstd"),
-    (re.compile(rb".{257}ustar", re.DOTALL), "an archive of tar"),
-    (re.compile(rb"PK\x03\x04"), "an archive of zip"),
-)
-"""Magic bytes of unsupported archives."""
+TAR, ZIP = "an archive of tar", "an archive of zip"
+_ARCHIVES = ((re.compile(rb".{257}ustar", re.DOTALL), TAR), (re.compile(rb"PK\x03\x04"), ZIP))
+_NO_TEXT = ((re.compile(rb"\x28\xb5\x2f\xfd"), "compressed with zstd"), *_ARCHIVES)
+"""Magic bytes of what does not decompress to a text."""
+_ARCHIVE_HEAD = 512
 _MOST_LAYERS = 3
 
 
 class PackedError(OSError):
-    """A file in an unsupported archive format."""
+    """An archive, or a file in an unsupported compression."""
 
 
 READ_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError)
 """Exceptions raised while a damaged file is read."""
 
 
+def describe_problem(problem: Exception) -> str:
+    """One of `READ_ERRORS` in words."""
+    why = getattr(problem, "strerror", None) or problem
+    return str(why) if isinstance(problem, PackedError) else f"{type(problem).__name__}: {why}"
+
+
 def is_packed(start: bytes) -> bool:
     """Whether a file that begins with these bytes is compressed, an archive, or in UTF-16 or UTF-32. 8 bytes are
     enough, except for tar archives, which need 300."""
-    return any(begins.match(start) for begins, _ in (*_UNSUPPORTED, *_PACKED))
+    return any(begins.match(start) for begins, _ in (*_NO_TEXT, *_PACKED))
 
 
 def is_coded(head: bytes) -> bool:
@@ -115,28 +126,61 @@ def is_coded(head: bytes) -> bool:
 
 @contextmanager
 def open_packed(file: str) -> Iterator[IO[bytes]]:
-    """Opens a compressed or encoded file, at most `_MOST_LAYERS` deep. Raises `PackedError` for unsupported archives,
-    OSError if the file cannot be opened."""
+    """Opens a compressed or encoded file, at most `_MOST_LAYERS` deep. Raises `PackedError` for an archive or an
+    unsupported compression, OSError if the file cannot be opened."""
+
+    def find_opener(start: bytes) -> Callable[[IO[bytes]], Any] | None:
+        if what := _find_row(_NO_TEXT, start):
+            raise PackedError(f"{what}; unpack it first")
+        opener = _find_row(_PACKED, start)
+        if opener is None and (recode := find_recoding(start)) is not None:
+            return partial(Decoded, recode=recode)
+        return opener
+
     with ExitStack() as layers:
-        handle: IO[bytes] = layers.enter_context(Path(file).open("rb"))
-        for _ in range(_MOST_LAYERS):
-            start = _read_head(handle)
-            handle.seek(0)
-            if what := next((what for begins, what in _UNSUPPORTED if begins.match(start)), ""):
-                raise PackedError(f"{what}; unpack it first")
-            opener = next((opener for begins, opener in _PACKED if begins.match(start)), None)
-            if opener is None and (recode := find_recoding(start)) is not None:
-                opener = partial(Decoded, recode=recode)
-            if opener is None:
-                break
-            handle = layers.enter_context(opener(handle))
-        yield handle
+        yield _open_layers(layers, layers.enter_context(Path(file).open("rb")), HEAD, find_opener)[0]
 
 
-def _read_head(handle: IO[bytes]) -> bytes:
-    """The beginning of a text, as far as it can be read."""
+@contextmanager
+def open_archive(file: str) -> Iterator[tuple[str, IO[bytes]]]:
+    """(`TAR`, `ZIP`, or "" for another file; its content), decompressed as by `open_packed`. Raises OSError if the file
+    cannot be opened."""
+    with ExitStack() as layers:
+        plain = layers.enter_context(Path(file).open("rb"))
+        handle, start = _open_layers(layers, plain, _ARCHIVE_HEAD, partial(_find_row, _COMPRESSED))
+        yield _find_row(_ARCHIVES, start) or "", handle
+
+
+def is_archive(file: str) -> bool:
+    """Whether a file is an archive, compressed or not. Raises as `open_archive`."""
+    with open_archive(file) as (what, _):
+        return bool(what)
+
+
+def _find_row(table: Iterable[tuple[re.Pattern[bytes], Row]], start: bytes) -> Row | None:
+    return next((row for begins, row in table if begins.match(start)), None)
+
+
+def _open_layers(
+    layers: ExitStack, handle: IO[bytes], head: int, find_opener: Callable[[bytes], Callable[[IO[bytes]], Any] | None]
+) -> tuple[IO[bytes], bytes]:
+    """(the content of a file below the layers that `find_opener` finds by their first bytes, at most `head`; the first
+    bytes that were seen last)."""
+    start = b""
+    for _ in range(_MOST_LAYERS):
+        start = _read_head(handle, head)
+        handle.seek(0)
+        opener = find_opener(start)
+        if opener is None:
+            break
+        handle = layers.enter_context(opener(handle))
+    return handle, start
+
+
+def _read_head(handle: IO[bytes], size: int) -> bytes:
+    """The beginning of a file, as far as it can be read."""
     opened, parts, have = DamageTolerant(handle), list[bytes](), 0
-    while have < HEAD and (part := opened.read(HEAD - have)):
+    while have < size and (part := opened.read(size - have)):
         parts.append(part)
         have += len(part)
     return b"".join(parts)

@@ -68,6 +68,8 @@ class Piece(NamedTuple):
 class Unreadable(NamedTuple):
     file: str
     reason: str
+    begun: bool = False
+    """Whether its beginning was read."""
 
 
 def is_gzip(path: Path) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fsm.audit.live.changes import Change
 from fsm.errors import FsmError, InputError
+from fsm.logs.reading.pieces import Unreadable
 from fsm.render.report.folder import FOLDER
 from fsm.spark.audit import Result, explain_nothing
 from fsm.spark.live import checkpoint
@@ -83,8 +84,9 @@ def _result(followed: Followed, page: Page, sink: Sink) -> Result:
     if not page.offsets:
         if find_files(followed):
             raise InputError("ended before anything was read", remedy="run the same command again to resume")
-        file, reason = next(iter(unreadable_files(followed)), (", ".join(followed.paths), "no file to read"))
-        raise InputError(reason, file, "give log files or a folder that holds some")
+        nothing = Unreadable(", ".join(followed.paths), "no file to read")
+        refused = next(iter(unreadable_files(followed)), nothing)
+        raise InputError(refused.reason, refused.file, "give log files or a folder that holds some")
     if not totals.sums["records"]:
         raise explain_nothing(len(page.offsets), next(iter(page.offsets)), totals, followed.options)
     counts = Counter(one.finding.severity.value for one in sink.versions.values())

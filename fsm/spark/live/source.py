@@ -108,7 +108,7 @@ def find_files(followed: Followed) -> list[sources.Source]:
     """The existing files; paths may be missing. Each unreadable file is printed once on stderr."""
     found, unreadable = _files(followed.paths, followed.out, followed.options)
     for one in unreadable:
-        _print_unreadable(followed.out, *one)
+        _print_unreadable(followed.out, one.file, one.reason)
     return found
 
 
