@@ -15,7 +15,7 @@ from pathlib import Path
 
 from fsm.errors import InputError
 from fsm.logs.reading.archives import Member, read_members
-from fsm.logs.reading.opening import READ_ERRORS, describe_problem, open_archive
+from fsm.logs.reading.opening import READ_ERRORS, describe_problem
 from fsm.logs.reading.pieces import Unreadable
 from fsm.render.wording import many
 from fsm.spark.sources import SNIFF, Inputs, Source, is_binary, look, make_inputs, show
@@ -25,6 +25,7 @@ MOST_FILES = 500_000
 _DEEPEST = 100
 """Most folders around a file."""
 _LATEST_S = 1 << 33
+_CHUNK = 1 << 16
 _OF_NAME = {
     errno.ENAMETOOLONG: "its name is too long",
     errno.ENOTDIR: "its folder is a file of the archive, too",
@@ -88,25 +89,25 @@ def _unpack_archive(archive: Source, root: Path, space: _Space) -> Iterator[Unre
     """Writes the members that may be logs; returns the others, one for each reason, and what is damaged."""
     refused: dict[str, tuple[str, int]] = {}
     folders: set[Path] = set()
-    with open_archive(str(archive.path)) as (what, handle):
-        members = read_members(what, handle)
-        while (member := _read_next(members)) is not None:
-            if isinstance(member, Exception):
-                yield Unreadable(archive.name, describe_problem(member), begun=True)
-                break
-            parts = [part for part in member.name.split("/") if part not in ("", ".")]
-            name = f"{archive.name}!/{show(Path(*parts)) if parts else ''}"
-            reason = member.refusal or _explain_name(parts)
-            if not reason:
-                path = root.joinpath(*parts)
-                space.take(archive.name, files=1 if path.parent in folders else len(parts))
-                folders.add(path.parent)
-                reason = _write(member, path, archive.name, space)
-            if reason:
-                first, count = refused.get(reason, (name, 0))
-                refused[reason] = first, count + 1
-            elif member.problem is not None:
-                yield Unreadable(name, describe_problem(member.problem), begun=True)
+    members, begun = read_members(str(archive.path)), False
+    while (member := _read_next(members)) is not None:
+        if isinstance(member, Exception):
+            yield Unreadable(archive.name, describe_problem(member), begun)
+            break
+        begun = True
+        parts = [part for part in member.name.split("/") if part not in ("", ".")]
+        name = f"{archive.name}!/{show(Path(*parts)) if parts else ''}"
+        reason = member.refusal or _explain_name(parts)
+        if not reason:
+            path = root.joinpath(*parts)
+            space.take(archive.name, files=1 if path.parent in folders else len(parts))
+            folders.add(path.parent)
+            reason = _write(member, path, archive.name, space)
+        if reason:
+            first, count = refused.get(reason, (name, 0))
+            refused[reason] = first, count + 1
+        elif member.content.problem is not None:
+            yield Unreadable(name, describe_problem(member.content.problem), begun=True)
     for reason, (name, count) in refused.items():
         others = f"; {many(count - 1, 'other')} in the archive as well" if count > 1 else ""
         yield Unreadable(name, reason + others)
@@ -134,17 +135,17 @@ def _write(member: Member, path: Path, archive: str, space: _Space) -> str:
 
     Returns why no such file can exist; empty if it can.
     """
-    content, start = member.read(), b""
+    start = b""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as out:
-            while len(start) < SNIFF and (part := next(content, b"")):
+            while len(start) < SNIFF and (part := member.content.read(SNIFF)):
                 start += part
-            space.take(archive, size=len(start))
-            out.write(start)
-            for part in () if is_binary(start[:SNIFF]) else content:
+            part = start
+            while part:
                 space.take(archive, size=len(part))
                 out.write(part)
+                part = b"" if is_binary(start[:SNIFF]) else member.content.read(_CHUNK)
         modified_s = member.modified_s if 0 <= member.modified_s < _LATEST_S else 0
         os.utime(path, (modified_s, modified_s))
     except OSError as problem:

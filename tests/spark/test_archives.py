@@ -92,7 +92,11 @@ def as_folder(found: dict[str, Any], archive: str, logs: Path) -> dict[str, Any]
 
 @pytest.mark.parametrize(
     "name",
-    ["a.tgz", "a.zip", *(pytest.param(f"a.{form}", marks=pytest.mark.deep) for form in ("tar", "tar.bz2", "tar.xz"))],
+    [
+        "a.tgz",
+        "a.zip",
+        *(pytest.param(f"a.{form}", marks=pytest.mark.deep) for form in ("tar", "tar.bz2", "tar.xz")),
+    ],
 )
 def test_an_archive_is_audited_as_its_folder(logs: Path, expected: dict[str, Any], tmp_path: Path, name: str) -> None:
     """Every figure and finding, and the names behind that of the archive; no hidden folder is left."""
@@ -195,7 +199,7 @@ def test_nothing_gets_out_of_the_private_folder(tmp_path: Path) -> None:
     refused = {one.file.removeprefix(f"{archive}!/"): one.reason for one in inputs.unreadable}
     assert refused.pop("x/" * 101 + "a.log") == "below more than 100 folders"
     assert refused == {
-        "../evil.log": "a name that leads out of the archive; 1 other in the archive as well",
+        "../evil.log": "a name that leads out of the archive; 2 others in the archive as well",
         "link": "not a regular file; 2 others in the archive as well",
         "caf?.log": "its name is not in UTF-8",
         "a.log/b.log": "its folder is a file of the archive, too",
@@ -245,16 +249,19 @@ def test_archives_without_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[st
         folder.type = tarfile.DIRTYPE
         archive.addfile(folder)
     secret = bytearray(pack(tmp_path / "secret.zip", {"a.log": b"x\n", "b.log": b"y\n"}).read_bytes())
-    secret[6] |= 1
-    secret[secret.find(b"PK\3\4", 4) + 6] |= 1
+    for place in (secret.find(b"PK\1\2"), secret.rfind(b"PK\1\2")):
+        secret[place + 8] |= 1
     (tmp_path / "secret.zip").write_bytes(secret)
     whole = pack(tmp_path / "cut.tgz", {"a.log": b"[2026-11-21 07:55:00,123] INFO a\n" * 900}).read_bytes()
     (tmp_path / "cut.tgz").write_bytes(whole[:-30])
+    whole = pack(tmp_path / "cut.zip", {"a.log": b"x\n"}).read_bytes()
+    (tmp_path / "cut.zip").write_bytes(whole[:-30])
     expected = {
         "empty.zip": "empty.zip!/a.log: is empty",
         "folder.tgz": "folder.tgz: no file to read",
         "secret.zip": "secret.zip!/a.log: encrypted; 1 other in the archive as well",
         "cut.tgz": "cut.tgz: cannot be read: EOFError: ",
+        "cut.zip": "cut.zip: an archive of zip; the list of files at its end cannot be read (File is not a zip ",
     }
     for name, problem in expected.items():
         assert problem in refusal(capsys, "audit", tmp_path / name, "-o", tmp_path / "out", "--master", "none")

@@ -9,6 +9,7 @@ import gzip
 import io
 import lzma
 import re
+import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -100,10 +101,10 @@ _MOST_LAYERS = 3
 
 
 class PackedError(OSError):
-    """An archive, or a file in an unsupported compression."""
+    """An archive that is damaged, or given where a text is expected, or a file in an unsupported compression."""
 
 
-READ_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError)
+READ_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
 """Exceptions raised while a damaged file is read."""
 
 
