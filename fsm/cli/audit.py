@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 EXAMPLES = """examples:
   fsm audit logs/ -o out                             every log below logs/, formats detected
   fsm audit app.log.gz other.log -o out --json       print the findings as one JSON document
-  fsm audit must-gather.tar.gz -o out                the files of an archive (tar, tar.gz, tar.bz2, tar.xz, zip)
+  fsm audit must-gather.tar.gz -o out                the files of an archive: tar, tar.gz, tar.zst, zip, ...
   kubectl logs shop-0 --timestamps | fsm audit - -o out
   fsm audit logs/ -o out --group orders --since 2026-11-21T07:00Z
   fsm audit logs/ -o out --format java --timezone Europe/Berlin
@@ -59,7 +59,10 @@ def add(commands: Any) -> None:
         run,
     )
     command.add_argument(
-        "paths", nargs="+", metavar="PATH", help="log files and folders, plain, packed, or in archives; - is stdin"
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="log files and folders, plain, packed (gzip, bzip2, xz, zstd, lz4) or in archives (tar, zip); - is stdin",
     )
     command.add_argument(
         "-o", dest="folder", metavar="DIR", type=Path, required=True, help="write the report, findings and Parquet here"

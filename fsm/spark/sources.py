@@ -128,7 +128,7 @@ def look(
                 reason, start = _explain_refusal(path, status)
                 archive = archives and not reason and is_packed(start) and is_archive(str(path))
             except OSError as problem:
-                _refuse(unreadable, path, f"cannot be read: {problem.strerror}")
+                _refuse(unreadable, path, f"cannot be read: {problem.strerror or problem}")
                 continue
             known.add(_identity(status))
             if reason:

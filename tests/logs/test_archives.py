@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 
 from fsm.logs.reading import archives
@@ -77,6 +78,7 @@ FORMS: dict[str, Callable[[dict[str, bytes]], bytes]] = {
     "tar.gz": lambda files: gzip.compress(pack_tar(files)),
     "tar.bz2": lambda files: bz2.compress(pack_tar(files)),
     "tar.xz": lambda files: lzma.compress(pack_tar(files)),
+    "tar.zst": lambda files: pyarrow.compress(pack_tar(files), codec="zstd", asbytes=True),
     "zip": pack_zip,
     "zip stored": lambda files: pack_zip(files, zipfile.ZIP_STORED),
     "zip to a pipe": lambda files: pack_zip(files, out=Pipe()),

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import pyarrow
 import pytest
 
 from fsm import cli
@@ -64,6 +65,10 @@ def contents(logs: Path) -> dict[str, bytes]:
 
 def pack(path: Path, files: Mapping[str, bytes]) -> Path:
     """An archive in the form of its name."""
+    if path.suffix == ".zst":
+        path.write_bytes(pyarrow.compress(pack(path.with_suffix(""), files).read_bytes(), codec="zstd", asbytes=True))
+        path.with_suffix("").unlink()
+        return path
     if path.suffix == ".zip":
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, data in files.items():
@@ -95,7 +100,7 @@ def as_folder(found: dict[str, Any], archive: str, logs: Path) -> dict[str, Any]
     [
         "a.tgz",
         "a.zip",
-        *(pytest.param(f"a.{form}", marks=pytest.mark.deep) for form in ("tar", "tar.bz2", "tar.xz")),
+        *(pytest.param(f"a.{form}", marks=pytest.mark.deep) for form in ("tar", "tar.bz2", "tar.xz", "tar.zst")),
     ],
 )
 def test_an_archive_is_audited_as_its_folder(logs: Path, expected: dict[str, Any], tmp_path: Path, name: str) -> None:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 
 _ROTATION = re.compile(
-    r"(?:\.(?:gz|zst|bz2|old|log|txt|out|json)|[.\-_]\d{4}-?\d\d-?\d\d(?:[T_\-.]?\d{1,6})?|[.\-_]\d{1,5})\Z"
+    r"(?:\.(?:gz|bz2|xz|zst|lz4|old|log|txt|out|json)|[.\-_]\d{4}-?\d\d-?\d\d(?:[T_\-.]?\d{1,6})?|[.\-_]\d{1,5})\Z"
 )
 
 

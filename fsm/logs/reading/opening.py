@@ -1,5 +1,5 @@
-"""Opens files for reading: decompresses gzip, bzip2 and xz, also nested; recognizes archives; decodes UTF-16, as
-PowerShell writes it, and UTF-32; and undoes other encodings (`recodings`)."""
+"""Opens files for reading: decompresses gzip, bzip2, xz, zstd and lz4, also nested; recognizes archives; decodes
+UTF-16, as PowerShell writes it, and UTF-32; and undoes other encodings (`recodings`)."""
 
 from __future__ import annotations
 
@@ -78,12 +78,59 @@ def _decode_unicode(encoding: str) -> Recode:
     return recode
 
 
+class Inflated:
+    """A file that pyarrow decompresses while it is read. Raises `PackedError` if that is not installed."""
+
+    def __init__(self, handle: IO[bytes], codec: str) -> None:
+        try:
+            import pyarrow  # noqa: PLC0415
+        except ImportError:
+            raise PackedError(f"compressed with {codec}; install pyarrow (extra codecs) to read it") from None
+        self.handle = handle
+        self._open = partial(pyarrow.CompressedInputStream, compression=codec)
+        self.seek(0)
+
+    def read(self, size: int, /) -> bytes:
+        """Some of the next bytes, empty at the end. Raises OSError at damage."""
+        part: bytes = self._stream.read(min(size, _MOST_LOST))
+        return part
+
+    def seek(self, _start: int, /) -> int:
+        """Rewinds to the beginning, the only supported position."""
+        self.handle.seek(0)
+        self._stream = self._open(_Lent(self.handle))
+        return 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        del self._stream  # it holds a megabyte
+
+
+class _Lent(io.RawIOBase):
+    """A file that stays open when pyarrow closes it."""
+
+    def __init__(self, handle: IO[bytes]) -> None:
+        self._handle = DamageTolerant(handle)
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        return self._handle.read(size)
+
+
+_MOST_LOST = 1 << 12
+"""Bytes per read, because pyarrow gives nothing of one that reaches damage."""
 _Openers = tuple[tuple[re.Pattern[bytes], Callable[[IO[bytes]], Any]], ...]
 """Magic bytes of a file, and its opener."""
 _COMPRESSED: _Openers = (
     (re.compile(re.escape(GZIP_MAGIC)), lambda handle: gzip.GzipFile(fileobj=handle, mode="rb")),
     (re.compile(b"BZh"), bz2.BZ2File),
     (re.compile(b"\xfd7zXZ\0"), lzma.LZMAFile),
+    (re.compile(rb"\x28\xb5\x2f\xfd"), partial(Inflated, codec="zstd")),
+    (re.compile(rb"\x04\x22\x4d\x18"), partial(Inflated, codec="lz4")),
 )
 _PACKED: _Openers = (
     *_COMPRESSED,
@@ -94,8 +141,6 @@ _PACKED: _Openers = (
 )
 TAR, ZIP = "an archive of tar", "an archive of zip"
 _ARCHIVES = ((re.compile(rb".{257}ustar", re.DOTALL), TAR), (re.compile(rb"PK\x03\x04"), ZIP))
-_NO_TEXT = ((re.compile(rb"\x28\xb5\x2f\xfd"), "compressed with zstd"), *_ARCHIVES)
-"""Magic bytes of what does not decompress to a text."""
 _ARCHIVE_HEAD = 512
 _MOST_LAYERS = 3
 
@@ -117,7 +162,7 @@ def describe_problem(problem: Exception) -> str:
 def is_packed(start: bytes) -> bool:
     """Whether a file that begins with these bytes is compressed, an archive, or in UTF-16 or UTF-32. 8 bytes are
     enough, except for tar archives, which need 300."""
-    return any(begins.match(start) for begins, _ in (*_NO_TEXT, *_PACKED))
+    return any(begins.match(start) for begins, _ in (*_ARCHIVES, *_PACKED))
 
 
 def is_coded(head: bytes) -> bool:
@@ -127,11 +172,11 @@ def is_coded(head: bytes) -> bool:
 
 @contextmanager
 def open_packed(file: str) -> Iterator[IO[bytes]]:
-    """Opens a compressed or encoded file, at most `_MOST_LAYERS` deep. Raises `PackedError` for an archive or an
-    unsupported compression, OSError if the file cannot be opened."""
+    """Opens a compressed or encoded file, at most `_MOST_LAYERS` deep. Raises `PackedError` for an archive, and
+    for a compression that needs pyarrow if that is not installed; OSError if the file cannot be opened."""
 
     def find_opener(start: bytes) -> Callable[[IO[bytes]], Any] | None:
-        if what := _find_row(_NO_TEXT, start):
+        if what := _find_row(_ARCHIVES, start):
             raise PackedError(f"{what}; unpack it first")
         opener = _find_row(_PACKED, start)
         if opener is None and (recode := find_recoding(start)) is not None:

@@ -23,7 +23,7 @@ AWAY = "away "
 """Prefix of the identity of a missing file, which may return."""
 _DISTINCT = 64
 """Shortest beginning of a file that no other file has by chance."""
-_PACKED = (".gz", ".bz2", ".xz", ".zst")
+_PACKED = (".gz", ".bz2", ".xz", ".zst", ".lz4")
 
 
 class Offset(NamedTuple):

@@ -162,6 +162,8 @@ def test_facts_are_spans_and_starts_of_each_id():
         ("a.3.log.gz", "a"),
         ("a-2026-11-21.log", "a"),
         ("app-b.log", "app-b"),
+        ("app.log.2.xz", "app"),
+        ("app.log.lz4", "app"),
         (".log", ".log"),
     ],
 )
