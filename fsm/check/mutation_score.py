@@ -101,7 +101,8 @@ class _Steps:
     differs: bool = False
 
     def watch(self, model: Model, *, learns: bool) -> Model:
-        """The model with its steps and choices recorded, or compared. No counterexample is replayed: nobody reads it."""
+        """The model with its steps and choices recorded, or compared. Counterexamples are not replayed: nobody reads
+        them."""
         components = [self._component(one, learns=learns) for one in model.components]
         return replace(model, components=components, replay=None)
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import pytest
 
 from fsm.check import Limits, compose
+from fsm.check.kafka.application import ASSIGNS_NEW
+from fsm.check.kafka.classic.coordinator import ANSWERED_ONCE
+from fsm.check.kafka.classic.group import classic_group
 from fsm.check.kafka.connect.cluster import connect
 from fsm.check.kafka.consumer.group import consumer_group
 from fsm.check.kafka.consumer.shell import JOINS_EMPTY, ONE_HEARTBEAT
 from fsm.check.kafka.mutants import subject
 from fsm.check.mutation import replace_function
 from fsm.check.mutation_score import Score, Subject, lines, score
+from fsm.coordinator.classic.invariants import COUNTS, STORED
 from fsm.errors import InputError
 from fsm.table import Symbol, Table, row
 
@@ -144,6 +150,71 @@ def test_the_score_of_a_consumer_group() -> None:
     assert [found.count(word) for word in ("killed", "survived", "stopped", "same")] == [89, 10, 0, 116]
 
 
+SYNC_PHASE_ENDS = "classic-group.COMPLETING_REBALANCE.SYNC_PHASE_EXPIRED_NOBODY_LEFT"
+OF_A_CLASSIC_GROUP = {
+    "the coordinator refuses the old id, and the member resets it then": (
+        "lose:classic-member.PREPARING_REBALANCE.HEARTBEAT_UNKNOWN_MEMBER_ID:RESET_GENERATION",
+        "lose:classic-member.PREPARING_REBALANCE.HEARTBEAT_UNKNOWN_MEMBER_ID:RESET_MEMBER_ID",
+        "ignore:classic-member.COMPLETING_REBALANCE.SYNC_UNKNOWN_MEMBER_ID",
+        "lose:classic-member.COMPLETING_REBALANCE.SYNC_UNKNOWN_MEMBER_ID:RESET_GENERATION",
+        "lose:classic-member.COMPLETING_REBALANCE.SYNC_UNKNOWN_MEMBER_ID:RESET_MEMBER_ID",
+    ),
+    "another timer ends the phase, or the first join creates the group": (
+        "ignore:classic-group.EMPTY.GROUP_CREATED",
+        "ignore:classic-group.PREPARING_REBALANCE.SESSION_EXPIRED_NOBODY_LEFT",
+        f"timer:{SYNC_PHASE_ENDS}:CANCEL_HEARTBEAT_TIMERS",
+        f"reorder:{SYNC_PHASE_ENDS}:REMOVE_UNSYNCED_MEMBERS-CANCEL_HEARTBEAT_TIMERS",
+    ),
+    "the second time there is nothing left to do": (
+        "repeat:classic-member.UNJOINED.JOIN_PREPARED_LOST:LOSE_ALL_PARTITIONS",
+        "target:classic-member.UNJOINED.JOIN_PREPARED_LOST:PREPARING_REBALANCE",
+        "repeat:classic-member.COMPLETING_REBALANCE.SYNC_OK:ASSIGN_PARTITIONS",
+        f"repeat:{SYNC_PHASE_ENDS}:REMOVE_UNSYNCED_MEMBERS",
+    ),
+    "it takes a second member, or a second disturbance": (
+        "ignore:classic-member.UNJOINED.JOIN_PREPARED_LOST",
+        "lose:classic-group.PREPARING_REBALANCE.SESSION_EXPIRED_NOBODY_LEFT:CLEAR_PROTOCOL",
+    ),
+}
+"""What survives in a group of one classic member, by the reason."""
+COUNTING_UP = (
+    "ignore:classic-member.UNJOINED.JOIN_MEMBER_ID_REQUIRED",
+    "lose:classic-member.UNJOINED.JOIN_MEMBER_ID_REQUIRED:ADOPT_MEMBER_ID",
+    "lose:classic-member.PREPARING_REBALANCE.JOIN_OK_LEADER:SEND_SYNC_GROUP",
+    "target:classic-member.COMPLETING_REBALANCE.SYNC_OK:UNJOINED",
+    "lose:classic-group.EMPTY.MEMBER_ID_GIVEN:REMEMBER_ID",
+    "never:fsm.member.classic.decisions.matches_subscription",
+)
+"""Its members join again and again, so that its generations or ids never end: its states do not, either."""
+
+
+@pytest.mark.deep
+def test_the_score_of_a_classic_group() -> None:
+    made = subject("classic-group", lambda: classic_group(1, coordinator="fixed"))
+    kinds = ["expire", "rebalance_timeout"]
+    found = score(made, disturb=kinds, disturbances=1, limits=Limits(max_states=1_000))
+    by_word = {
+        word: {one.mutant.name for one in found.outcomes if one.word == word} for word in ("survived", "stopped")
+    }
+    assert by_word == {"survived": {*chain(*OF_A_CLASSIC_GROUP.values())}, "stopped": {*COUNTING_UP}}
+    assert [found.count(word) for word in ("killed", "survived", "stopped", "same")] == [129, 15, 6, 190]
+
+
+@pytest.mark.parametrize(
+    ("name", "killer"),
+    [
+        ("lose:classic-group.STABLE.SESSION_EXPIRED_NOBODY_LEFT:BUMP_GENERATION", COUNTS),
+        ("lose:classic-group.COMPLETING_REBALANCE.LEADER_SYNCED_LAST:WRITE_GROUP", STORED),
+        ("repeat:classic-group.COMPLETING_REBALANCE.HEARTBEAT:ANSWER_OK", ANSWERED_ONCE),
+        ("lose:classic-group.STABLE.SESSION_EXPIRED_NOBODY_LEFT:CLEAR_PROTOCOL", "EMPTY has no protocol"),
+    ],
+)
+def test_what_survived_once_in_a_classic_group_is_killed(name: str, killer: str) -> None:
+    made = subject("classic-group", lambda: classic_group(1, coordinator="fixed"))
+    (found,) = score(made, [name], disturb=["expire"], disturbances=1).outcomes
+    assert (found.word, found.property) == ("killed", killer)
+
+
 @pytest.mark.parametrize(
     ("name", "kinds", "killer"),
     [
@@ -160,6 +231,13 @@ def test_what_survived_once_is_killed(name: str, kinds: list[str], killer: str) 
     made = subject("consumer-group", lambda: consumer_group(1, client="fixed", coordinator="fixed"))
     (found,) = score(made, [name], disturb=kinds, disturbances=len(kinds)).outcomes
     assert (found.word, found.property) == ("killed", killer)
+
+
+def test_a_callback_that_assigns_what_is_in_use_is_found() -> None:
+    made = subject("consumer-group", lambda: consumer_group(1, client="fixed", coordinator="fixed"))
+    name = "lose:consumer-member.UNSUBSCRIBED.APPLY_ASSIGNMENT:SET_OWNED"
+    (found,) = score(made, [name], disturb=["expire"], disturbances=1, properties=[ASSIGNS_NEW]).outcomes
+    assert (found.word, found.property) == ("killed", ASSIGNS_NEW)
 
 
 @pytest.mark.deep
