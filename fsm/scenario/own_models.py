@@ -12,7 +12,7 @@ from fsm.check.catalog import SHIPPED
 from fsm.errors import InputError
 from fsm.table import Table
 from fsm.tables import ALL
-from fsm.tables.files import SUFFIXES, find_table, has_key, is_file, is_python, run_file
+from fsm.tables.files import SUFFIXES, find_table, has_key, is_file, is_python, pick, run_file
 
 if TYPE_CHECKING:
     from fsm.check import Model
@@ -36,11 +36,14 @@ def find_maker(
     Raises `InputError` for a file that is neither a model, a table nor a deployment of machines, and for options that
     are for tables only.
     """
-    from fsm.check import compose  # noqa: PLC0415  # it needs numpy
+    from fsm.check import Model, compose  # noqa: PLC0415  # it needs numpy
 
     made_by = dict(zip(("check", *OPTIONS), (name, [*others], [*never], goal), strict=True))
     of_tables = [option for option in OPTIONS if made_by[option]]
-    own = run_file(name, folder) if is_python(name) else None
+    own = None
+    if is_python(name):
+        file, _, attribute = name.rpartition(":")
+        own = pick(run_file(file, folder), attribute, file, (Model, Table), or_function=True)
     if is_python(name) and not isinstance(own, Table):
         if of_tables:
             raise InputError(f"--{of_tables[0]} is for tables", name, "leave it out")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import FunctionType
 
 from fsm import tables
 from fsm.document import from_json, from_yaml
@@ -13,6 +15,8 @@ from fsm.table import Table
 
 SUFFIXES = (".yaml", ".yml", ".json")
 """Suffixes of table files."""
+MOST_LISTED = 20
+"""How many names an error lists."""
 
 
 def find_table(name: str, folder: Path | None = None) -> Table:
@@ -21,11 +25,10 @@ def find_table(name: str, folder: Path | None = None) -> Table:
     Raises `InputError` for an unknown name, with similar names, and for a file that is no table.
     """
     if is_python(name):
-        found = run_file(name, folder)
-        if isinstance(found, Table):
-            return found
         file, _, attribute = name.rpartition(":")
-        raise InputError(f"{attribute} is not a Table", file, "name an fsm.Table")
+        found = pick(run_file(file, folder), attribute, file, (Table,))
+        assert isinstance(found, Table)  # noqa: S101  # `pick` gives nothing else
+        return found
     return _read((folder or Path()) / name) if is_file(name, folder) else tables.find(name)
 
 
@@ -53,22 +56,43 @@ def is_python(name: str) -> bool:
     return ".py:" in name
 
 
-def run_file(name: str, folder: Path | None = None) -> object:
-    """Runs the file and returns the object `NAME` of `FILE.py:NAME`, None if it is not defined.
-
-    Raises `InputError` if the file cannot be run.
-    """
+def run_file(file: str, folder: Path | None = None) -> dict[str, object]:
+    """Runs a Python file and returns what it defines. Raises `InputError` if it cannot be run."""
     import runpy  # noqa: PLC0415  # not needed for shipped tables
 
-    file, _, attribute = name.rpartition(":")
     path = str((folder or Path()) / file)
     try:
         sys.path.insert(0, str(Path(path).resolve().parent))  # as Python does for a script
-        return runpy.run_path(path).get(attribute)
+        return runpy.run_path(path)
     except InputError:
         raise
     except (Exception, SystemExit) as problem:  # whatever the user's own file raises
         raise InputError(f"cannot be run: {type(problem).__name__}: {problem}", path, "fix the file") from None
+
+
+def pick(
+    defined: Mapping[str, object], name: str, where: str, kinds: tuple[type, ...], *, or_function: bool = False
+) -> object:
+    """The object of that name among those that a file or module defines.
+
+    Raises `InputError` if it is not defined or of none of these kinds, with the names of those that are. `or_function`:
+    a function, whose result is of such a kind, will do.
+    """
+    if isinstance(defined.get(name), kinds) or (or_function and callable(defined.get(name))):
+        return defined[name]
+    words = [kind.__name__ for kind in kinds]
+    fitting = [f"{one} ({type(value).__name__})" for one, value in defined.items() if isinstance(value, kinds)]
+    if or_function:
+        functions = (value for value in defined.values() if isinstance(value, FunctionType))
+        own = (one for one in functions if one.__module__ == defined.get("__name__") and _takes_nothing(one))
+        fitting += [f"{one.__name__} (function)" for one in own]
+    remedy = f"choose from {', '.join(fitting[:MOST_LISTED])}" if fitting else f"it has no {' and no '.join(words)}"
+    is_not = f"is not a {' or a '.join(words)}" if name in defined else "is not defined"
+    raise InputError(f"{name} {is_not}" if name else "no name follows the colon", where, remedy)
+
+
+def _takes_nothing(function: FunctionType) -> bool:
+    return function.__code__.co_argcount == len(function.__defaults__ or ())
 
 
 def _read(path: Path) -> Table:

@@ -61,11 +61,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def broker(request: pytest.FixtureRequest) -> Iterator[LiveBroker]:
-    """A broker for this test, on loopback; the marker `broker` configures it."""
+    """A broker for this test, on loopback; the marker `broker` configures it. An invalid marker fails the test."""
+    from inspect import signature  # noqa: PLC0415
+
+    from fsm.errors import InputError  # noqa: PLC0415
     from fsm.testing.broker import LiveBroker  # noqa: PLC0415
 
-    marker = request.node.get_closest_marker("broker")
-    with LiveBroker(*marker.args, **marker.kwargs) if marker else LiveBroker() as started:
+    marker = request.node.get_closest_marker("broker") or pytest.mark.broker.mark
+    accepted = signature(LiveBroker)
+    try:
+        options = accepted.bind(*marker.args, **marker.kwargs)
+        made = LiveBroker(*options.args, **options.kwargs)
+    except (TypeError, InputError) as problem:
+        text = f"@pytest.mark.broker: {problem}; it takes {', '.join(accepted.parameters)}"
+        raise pytest.fail.Exception(text, pytrace=False) from None
+    with made as started:
         yield started
 
 
@@ -160,13 +170,19 @@ def _table(name: str) -> Table:
 def _import_table(name: str) -> Table:
     from importlib import import_module  # noqa: PLC0415
 
+    from fsm.errors import InputError  # noqa: PLC0415
     from fsm.table import Table  # noqa: PLC0415
+    from fsm.tables.files import pick  # noqa: PLC0415
 
     module, _, attribute = name.partition(":")
     try:
-        table = getattr(import_module(module), attribute, None)
+        loaded = import_module(module)
     except ImportError as missing:
         raise pytest.UsageError(f"--fsm-coverage: {name}: {missing}") from None
-    if not isinstance(table, Table):
-        raise pytest.UsageError(f"--fsm-coverage: {name} is not an fsm.Table")
+    made_on_demand = {attribute: getattr(loaded, attribute)} if hasattr(loaded, attribute) else {}
+    try:
+        table = pick(vars(loaded) | made_on_demand, attribute, module, (Table,))
+    except InputError as problem:
+        raise pytest.UsageError(f"--fsm-coverage: {problem}") from None
+    assert isinstance(table, Table)  # noqa: S101  # `pick` gives nothing else
     return table

@@ -201,9 +201,10 @@ def test_a_table_of_a_python_file_goes_wherever_one_of_yaml_does(
     assert main(["draw", lift, "-o", str(tmp_path / "out"), "--format", "mermaid"]) == 0
     assert (tmp_path / "out" / "lift.mmd").exists()
     capsys.readouterr()
-    for name, message in (("NUMBER", "NUMBER is not a Table"), ("NONE", "NONE is not a Table")):
-        assert main(["tables", f"{tmp_path / 'lift.py'}:{name}"]) == 2
-        assert message in capsys.readouterr().err
+    for name, message in (("NUMBER", "NUMBER is not a Table"), ("NONE", "NONE is not defined")):
+        for command in (["tables"], ["simulate"], ["draw", "-o", str(tmp_path)]):
+            assert main([*command, f"{tmp_path / 'lift.py'}:{name}"]) == 2
+            assert f"{message}; choose from TABLE (Table)" in capsys.readouterr().err
     assert main(["tables", f"{tmp_path / 'none.py'}:TABLE"]) == 2
     assert "cannot be run" in capsys.readouterr().err
 

@@ -146,8 +146,9 @@ def test_what_cannot_be_used_is_one_line(
 
 def test_a_file_that_holds_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "own.py").write_text(OWN)
-    for name in ("NUMBER", "nix"):
-        assert "is not a Model; name a Model, a function" in run(capsys, f"{tmp_path / 'own.py'}:{name}")[2]
+    for name, problem in (("NUMBER", "is not a Model or a Table"), ("nix", "is not defined")):
+        said = run(capsys, f"{tmp_path / 'own.py'}:{name}")[2]
+        assert said.endswith(f"own.py: {name} {problem}; choose from MODEL (Model), make (function)\n")
     (tmp_path / "bad.py").write_text("1 / 0")
     assert "cannot be run: ZeroDivisionError" in run(capsys, f"{tmp_path / 'bad.py'}:MODEL")[2]
 

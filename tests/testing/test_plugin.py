@@ -110,7 +110,7 @@ def test_named_tables_are_reported_and_no_others(project):
     [
         ("consumer-membr", "*there is no table 'consumer-membr'*did you mean consumer-member*"),
         ("test_lamp.py", "*there is no table 'test_lamp.py'*before a path write --fsm-coverage=NAME*"),
-        ("lamps:TABEL", "*lamps:TABEL is not an fsm.Table*"),
+        ("lamps:TABEL", "*lamps: TABEL is not defined; choose from TABLE (Table)*"),
         ("lumps:TABLE", "*No module named 'lumps'*"),
     ],
     ids=["misspelt", "a path", "no table", "no module"],
@@ -177,3 +177,25 @@ def test_pytest_finds_the_plugin_of_an_installed_package(project, monkeypatch, n
     result = project.runpytest_subprocess(*named, "--fsm-coverage")
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(LAMP, consecutive=True)
+
+
+def test_a_marker_that_cannot_be_used_is_one_line(project):
+    """A keyword that the broker does not take, with those that it takes; a value that it refuses."""
+    project.makepyfile(
+        test_lamp="""
+        import pytest
+
+        @pytest.mark.broker(topicz={"foo": 4})
+        def test_a_misspelt_keyword(broker): ...
+
+        @pytest.mark.broker(dialect="9.9")
+        def test_an_unknown_release(broker): ...
+        """
+    )
+    result = project.runpytest_inprocess(*PLUGIN)
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(
+        ["@pytest.mark.broker: got an unexpected keyword argument 'topicz'; it takes topics, dialect, settings, brokers,*"]
+    )
+    result.stdout.fnmatch_lines(["@pytest.mark.broker: unknown coordinator dialect '9.9'; one of *"])
+    result.stdout.no_fnmatch_line("*During handling*")
