@@ -188,11 +188,11 @@ class _Members:
 
 
 def _table(node: Node) -> Table:
+    version = node.mapping().get("fsm")
+    if version and version[1].text() != str(SCHEMA):  # before its keys, which may be other ones
+        what = f"a table of version {short(version[1].text())}"
+        raise InputError(what, version[1].where, f"this release reads fsm: {SCHEMA}")
     fields = node.fields(_TOP_KEYS, ("fsm", "name", "states", "events", "initial", "rows"))
-    if fields["fsm"].text() != str(SCHEMA):
-        raise InputError(
-            f"a document of version {fields['fsm'].text()!r}", fields["fsm"].where, f"this release reads fsm: {SCHEMA}"
-        )
     enums = {key: _enum(fields[key], name) for key, name in _ENUMS.items() if key in fields}
     members = _Members(*({m.name: m for m in enums.get(key, ())} for key in _ENUMS))
     return _build(node, fields, members, enums)
@@ -346,7 +346,7 @@ def _from_json(data: Any, where: str, path: str, depth: int) -> Node:
     if isinstance(data, str):
         refuse_half_characters(data, place)
         return Node(data, place, path)
-    if data == SCHEMA and path == "fsm" and type(data) is int:
+    if path == "fsm" and type(data) is int:
         return Node(str(data), place, path)
     if isinstance(data, bool) and path.rpartition(".")[2] == "part":
         return Node("yes" if data else "no", place, path, plain=True)
