@@ -51,7 +51,7 @@ from fsm.protocol.messages import (
 from fsm.protocol.record_batches import Batch, LogRecord, write_batch
 from fsm.serve.edge import now_ms
 from fsm.serve.faults import Rule
-from fsm.wire.dialogue import PeerError
+from fsm.wire.dialogue import START_BROKER, PeerError
 from fsm.wire.exchange import Exchange, Note
 
 GROUP_RESOURCE = 32
@@ -118,7 +118,8 @@ class RealPlace:
                 await self.change_topic(name, partitions)
         except PeerError as problem:
             await self._network.close()
-            raise InputError(str(problem), "--broker") from None
+            remedy = f"{START_BROKER} and wants neither TLS nor a login"
+            raise InputError(str(problem), "--broker", remedy) from None
         self._tasks = [asyncio.ensure_future(_repeat(work, every)) for work, every in (
             (self._describe_group, LOOK_S), (self._produce, PRODUCE_S))]  # fmt: skip
         return self

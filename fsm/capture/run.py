@@ -17,7 +17,7 @@ from fsm.protocol.codec import decode_response, encode_request
 from fsm.protocol.json_form import error_name
 from fsm.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
 from fsm.serve.edge import event_loop, now_ms
-from fsm.wire.dialogue import LARGEST_GREETING, STRANGERS
+from fsm.wire.dialogue import LARGEST_GREETING, START_BROKER, STRANGERS, explain_failure
 from fsm.wire.exchange import Note
 
 TICK_S = 0.1
@@ -109,9 +109,7 @@ async def probe(host: str, port: int, tls: ssl.SSLContext | None) -> None:
     except ssl.SSLError as problem:
         raise InputError(f"it does not speak TLS: {problem.reason or problem}", place, PLAIN) from None
     except OSError as problem:
-        raise InputError(
-            f"cannot be reached: {problem.strerror or problem}", place, "give the address of a Kafka broker"
-        ) from None
+        raise InputError(explain_failure(problem), place, START_BROKER) from None
     try:
         versions = decode_response(ApiVersionsResponse, answer, 0)[1]
     except InputError as problem:

@@ -108,11 +108,14 @@ def _peer(args: argparse.Namespace) -> Peer:
     if args.against:
         raise InputError("does not go with --broker", "--against", "use --dialect")
     from fsm.conformance.broker_peer import Broker
+    from fsm.wire.dialogue import PeerError, suggest_remedy
 
     host, port = address(args.broker)
-    return Broker(
-        host, port, release, settings, args.timeout_s, security=read_security(args), reads_log=not args.no_records
-    )
+    security = read_security(args)
+    try:
+        return Broker(host, port, release, settings, args.timeout_s, security=security, reads_log=not args.no_records)
+    except PeerError as problem:
+        raise InputError(str(problem), "--broker", suggest_remedy(problem)) from None
 
 
 def _progress() -> Callable[[str, int], None]:

@@ -24,7 +24,7 @@ from fsm.protocol.messages import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
-from fsm.wire.dialogue import PeerError
+from fsm.wire.dialogue import PeerError, suggest_remedy
 
 ALL = (
     FindCoordinatorRequest,
@@ -51,7 +51,7 @@ async def check_cluster(network: Network, topics: Sequence[str] | None, *, is_cl
         try:
             link = await network.link(Purpose.CONTROL, address)
         except PeerError as problem:
-            first = first or _explain(str(problem))
+            first = first or InputError(str(problem), remedy=suggest_remedy(problem))
             continue
         for message in (*ALL, *(CLASSIC if is_classic else CONSUMER)):
             _check_version(message, link.versions.get(API_OF[message].key), link.peer)
@@ -79,12 +79,6 @@ async def _learn(network: Network, topics: Sequence[str] | None) -> MetadataResp
         except PeerError as problem:
             why = f"{problem} when it was asked for topics"
             raise InputError(why, remedy="if it requires SASL, add --user, or choose a listener without one") from None
-
-
-def _explain(problem: str) -> InputError:
-    if "it speaks TLS" in problem or "closed the connection" in problem:
-        return InputError(problem, remedy="choose a listener without TLS, or add --tls")
-    return InputError(problem, remedy="give the address of a Kafka broker")
 
 
 def _check_version(message: type[Any], supported: range | None, peer: str) -> None:

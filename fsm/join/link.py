@@ -14,7 +14,7 @@ from fsm.errors import InputError
 from fsm.protocol.codec import API_OF
 from fsm.protocol.json_form import error_name
 from fsm.protocol.messages import ApiVersionsRequest
-from fsm.wire.dialogue import Dialogue, PeerError
+from fsm.wire.dialogue import Dialogue, PeerError, explain_failure
 from fsm.wire.login import LONGEST_ANSWER, PLAINTEXT, Security, log_in
 
 
@@ -46,7 +46,7 @@ class Link(asyncio.Protocol):
             raise link._fail(f"no answer within {timeout_s:g} s") from None
         except OSError as problem:
             link.close()
-            raise link._fail(f"cannot connect: {problem.strerror or problem}") from None
+            raise link._fail(explain_failure(problem)) from None
         except BaseException:
             link.close()
             raise

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fsm.protocol.codec import API_OF
-from fsm.wire.dialogue import Arrived, Dialogue, PeerError
+from fsm.wire.dialogue import Arrived, Dialogue, PeerError, explain_failure
 from fsm.wire.login import LONGEST_ANSWER, PLAINTEXT, Security, log_in
 
 
@@ -32,7 +32,7 @@ class Connection:
         try:
             self._socket = socket.create_connection((host, port), timeout_s)
         except OSError as problem:
-            raise PeerError(f"{self.peer}: cannot connect: {problem}") from None
+            raise PeerError(f"{self.peer}: {explain_failure(problem)}") from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             if security.tls is not None:

@@ -47,7 +47,27 @@ STRANGERS = {b"HTTP": "HTTP", b"\x15\x03": "TLS"}
 
 
 class PeerError(FsmError):
-    """The peer closed the connection, did not answer in time, or sent an invalid answer."""
+    """Nobody listens, or the peer closed the connection, did not answer in time, or sent an invalid answer."""
+
+
+START_BROKER = "start the broker, or give the address of one that is running"
+"""The remedy where nobody listens."""
+
+
+def explain_failure(problem: OSError) -> str:
+    """Why a connection could not be opened."""
+    is_refused = isinstance(problem, ConnectionRefusedError)
+    return f"cannot connect: {'nothing listens there' if is_refused else problem.strerror or problem}"
+
+
+def suggest_remedy(problem: PeerError) -> str:
+    """What the user of a command with the options of a login can do about it."""
+    text = str(problem)
+    if "cannot connect" in text:
+        return START_BROKER
+    if "it speaks TLS" in text or "closed the connection" in text:
+        return "choose a listener without TLS, or add --tls"
+    return "give the address of a Kafka broker"
 
 
 class Arrived(NamedTuple):

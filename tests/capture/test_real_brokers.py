@@ -98,7 +98,10 @@ def test_a_scenario_apart_has_its_own_names() -> None:
     ("arguments", "message"),
     [
         (["--broker", "nowhere"], "must be HOST:PORT"),
-        (["--broker", "127.0.0.1:1", "--scenario", "fenced"], "cannot connect"),
+        (
+            ["--broker", "127.0.0.1:1", "--scenario", "fenced"],
+            "--broker: 127.0.0.1:1: cannot connect: nothing listens there; start the broker, or ",
+        ),
         (["--broker", "127.0.0.1:1", "--scenario", "moved"], "moved needs faults that only our brokers have"),
     ],
 )

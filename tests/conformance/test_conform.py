@@ -427,7 +427,10 @@ def test_the_command_exits_1_with_a_difference(capsys: pytest.CaptureFixture[str
         ),
         (["--set", "group.consumer.max.size=many"], "group.consumer.max.size: must be a whole number, not 'many'"),
         (["--steps", "0"], "argument --steps: '0' is not a whole number of at least 1"),
-        (["--broker", "127.0.0.1:1"], "127.0.0.1:1: cannot connect"),
+        (
+            ["--broker", "127.0.0.1:1"],
+            "--broker: 127.0.0.1:1: cannot connect: nothing listens there; start the broker, or give the address of ",
+        ),
     ],
 )
 def test_unusable_arguments_are_one_line(

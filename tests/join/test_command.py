@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 import socket
 import subprocess
@@ -206,7 +205,7 @@ def test_nobody_is_there(capsys: pytest.CaptureFixture[str], more: tuple[str, ..
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     line = refused(capsys, *arguments(f"127.0.0.1:{port},127.0.0.1:1", *more)[1:])
-    assert re.fullmatch(rf"fsm: 127\.0\.0\.1:{port}: cannot connect: .*; give the address of a Kafka broker", line)
+    assert line.startswith(f"fsm: 127.0.0.1:{port}: cannot connect: nothing listens there; start the broker, or ")
 
 
 def test_one_of_several_addresses_is_enough(broker: LiveBroker, capsys: pytest.CaptureFixture[str]) -> None:
