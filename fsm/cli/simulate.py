@@ -59,7 +59,8 @@ A variant is a comma-separated list of: a release (of brokers and clients), clie
 assignor=range, static=yes, or any setting of Kafka, such as session.timeout.ms=10000.
 For your own machines: lift=fixed.yaml (another table), loses=5% (the network).
 
-exit status: 0 every invariant held, apart from documented hazards; 1 an invariant was violated; 2 unusable input"""
+exit status: 0 every invariant held, apart from documented hazards; 1 an invariant was violated; 2 unusable input;
+130 Ctrl-C: the seeds so far are summed up on stderr, and the smallest deployment so far is written"""
 
 
 def add(commands: Any) -> None:
@@ -173,25 +174,42 @@ def _run_one(deployment: Deployment | Machines, args: argparse.Namespace) -> int
 
 
 def _run_fleet(deployment: Deployment | Machines, args: argparse.Namespace) -> int:
-    fleet = _fleet(deployment, args)
+    fleet = _fleet(deployment, args, "")
     if args.folder is not None:
         _write(args.folder, {"fleet.json": _json(fleet.as_document()), "fleet.txt": fleet.text()})
     out(_json(fleet.as_document()) if args.json else fleet.text())
     return 1 if fleet.failures else 0
 
 
-def _fleet(deployment: Deployment | Machines, args: argparse.Namespace) -> Fleet:
+def _fleet(deployment: Deployment | Machines, args: argparse.Namespace, variant: str) -> Fleet:
     from fsm.simulate.fleet import Fleet, run_seeds
 
     first, last = _seeds(args.seeds)
     if args.master:
         from fsm.spark.simulate import run_on_spark
 
-        return run_on_spark(deployment, first, last, args.master)
+        try:
+            return run_on_spark(deployment, first, last, args.master)
+        except KeyboardInterrupt:
+            raise _stopped("before Spark had returned the results") from None
     show = _progress()
-    count = last - first + 1
-    on_seed = None if show is None else lambda number: show(f"{count} seeds", number / count)
-    return Fleet.of(run_seeds(deployment, range(first, last + 1), args.jobs, on_seed))
+    seeds = f"{last - first + 1} seeds{variant and f' of {variant}'}"
+    fleet = Fleet()
+    try:
+        for row in run_seeds(deployment, range(first, last + 1), args.jobs):
+            fleet.add(row)
+            if show is not None:
+                show(seeds, fleet.runs / (last - first + 1))
+    except KeyboardInterrupt:
+        failed = f": {', '.join(map(str, fleet.failed))}" if fleet.failed else ""
+        raise _stopped(f"after {fleet.runs} of {seeds}; {fleet.failures} failed{failed}") from None
+    return fleet
+
+
+def _stopped(when: str) -> KeyboardInterrupt:
+    """The interrupt, after a line on stderr that says what was done so far."""
+    sys.stderr.write(f"{chr(10) if sys.stderr.isatty() else ''}fsm: stopped {when}\n")
+    return KeyboardInterrupt("said")
 
 
 def _seeds(text: str) -> tuple[int, int]:
@@ -209,7 +227,7 @@ def _compare(deployment: Deployment | Machines, args: argparse.Namespace) -> int
     first, second = (vary(deployment, variant) for variant in args.compare)
     names = (args.compare[0], args.compare[1])
     if args.seeds:
-        a, b = _fleet(first, args), _fleet(second, args)
+        a, b = _fleet(first, args, names[0]), _fleet(second, args, names[1])
         document: Any = {"variants": names, "runs": [a.as_document(), b.as_document()]}
         text = side_by_side(names, (a.totals(), b.totals()), a.runs)
         for name, fleet in zip(names, (a, b), strict=True):
@@ -241,14 +259,25 @@ def _shrink(deployment: Deployment | Machines, args: argparse.Namespace) -> int:
     def show(text: str) -> None:
         sys.stderr.write(f"{text}\n")
 
-    search = Shrink(deployment, deployment.seed, show if sys.stderr.isatty() else None)
-    found = search.run()
+    search, is_complete = None, True
+    try:
+        search = Shrink(deployment, deployment.seed, show if sys.stderr.isatty() else None)
+        search.run()
+    except KeyboardInterrupt:
+        if search is None:
+            raise _stopped("in the first run, before anything could be left out") from None
+        is_complete = False
     if not search.what:
         out(f"seed {deployment.seed} violates nothing\n")
         return 0
+    found = search.found
     text = write_machines(found, args.folder or Path()) if isinstance(found, Machines) else write(found)
     if args.folder is not None:
         _write(args.folder, {"shrunk.yaml": text})
+    if not is_complete:
+        where = args.folder / "shrunk.yaml" if args.folder is not None else "on stdout"
+        out("" if args.folder is not None else text)
+        raise _stopped(f"after {search.runs} runs; the smallest deployment so far that fails is {where}")
     outcome = simulate(found, found.seed)
     shrunk = {"runs": search.runs, "deployment": text, "outcome": outcome.as_document()}
     out(_json(shrunk) if args.json else f"{text}\n{report(outcome)}")

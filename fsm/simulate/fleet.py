@@ -41,12 +41,10 @@ def run_seed(deployment: Deployment | Machines, seed: int) -> Row:
     return Row(seed, measures, outcome.hazards(), tuple(violation.what for _, violation in outcome.violations))
 
 
-def run_seeds(
-    deployment: Deployment | Machines, seeds: Iterable[int], jobs: int = 1, on_seed: Callable[[int], None] | None = None
-) -> Iterator[Row]:
+def run_seeds(deployment: Deployment | Machines, seeds: Iterable[int], jobs: int = 1) -> Iterator[Row]:
     """Runs all of them, in this many processes; rows come in the order of the seeds."""
     run = partial(run_seed, deployment)
-    yield from _report_progress(map(run, seeds) if jobs == 1 else _run_in_processes(run, seeds, jobs), on_seed)
+    return map(run, seeds) if jobs == 1 else _run_in_processes(run, seeds, jobs)
 
 
 def _run_in_processes(run: Callable[[int], Row], seeds: Iterable[int], jobs: int) -> Iterator[Row]:
@@ -62,13 +60,6 @@ def _run_in_processes(run: Callable[[int], Row], seeds: Iterable[int], jobs: int
             yield waiting.popleft().result()
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _report_progress(rows: Iterable[Row], on_seed: Callable[[int], None] | None) -> Iterator[Row]:
-    for number, row in enumerate(rows, 1):
-        if on_seed is not None:
-            on_seed(number)
-        yield row
 
 
 @dataclass

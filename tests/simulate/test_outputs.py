@@ -6,6 +6,7 @@ import json
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ from simulate_scene import deployment
 
 from fsm.cli import main
 from fsm.errors import InputError
-from fsm.simulate import Truth, read, read_file, simulate, write
+from fsm.simulate import GroupOutcome, Outcome, Truth, Violation, fleet, read, read_file, shrink, simulate, write
 from fsm.simulate.deployment import Deployment
-from fsm.simulate.fleet import Fleet, run_seeds
+from fsm.simulate.fleet import Fleet, Row, run_seeds
 from fsm.simulate.group import GroupRun
 from fsm.simulate.invariants import Watcher
 from fsm.simulate.picture import draw
@@ -202,6 +203,44 @@ def test_a_run_that_fails_is_made_small_and_fails_still(
     assert "VIOLATED" in capsys.readouterr().out
     assert main(["replay", str(shrunk)]) == 1
     assert "violated: expected [], got [a at " in capsys.readouterr().out
+
+
+def test_an_interrupt_tells_of_the_seeds_so_far(
+    monkeypatch: pytest.MonkeyPatch, shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """How many ran, and which failed; of two variants, the one that was running."""
+
+    def run_seed(_: object, seed: int) -> Row:
+        if seed == 4:
+            raise KeyboardInterrupt
+        return Row(seed, {}, {}, ("late",) if seed == 2 else ())
+
+    monkeypatch.setattr(fleet, "run_seed", run_seed)
+    assert main(["simulate", str(shop), "--seeds", "1-9"]) == 130
+    assert capsys.readouterr() == ("", "fsm: stopped after 3 of 9 seeds; 1 failed: 2\n")
+    assert main(["simulate", str(shop), "--seeds", "3-4", "--compare", "4.0", "4.4"]) == 130
+    assert capsys.readouterr().err == "fsm: stopped after 1 of 2 seeds of 4.0; 0 failed\n"
+
+
+@pytest.mark.parametrize("folder", [False, True], ids=["on stdout", "in a folder"])
+def test_an_interrupt_keeps_the_smallest_deployment_so_far(
+    monkeypatch: pytest.MonkeyPatch, shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], folder: bool
+) -> None:
+    """It is written where the smallest of all would be."""
+    runs = count(1)
+
+    def simulate(*_: object) -> Outcome:
+        if next(runs) == 4:
+            raise KeyboardInterrupt
+        return Outcome("shop", 0, 0, 1, [GroupOutcome("a", {}, {}, violations=[Violation(0, "late")])])
+
+    monkeypatch.setattr(shrink, "simulate", simulate)
+    assert main(["simulate", str(shop), "--shrink", *(["-o", str(tmp_path)] if folder else [])]) == 130
+    printed, said = capsys.readouterr()
+    where = tmp_path / "shrunk.yaml" if folder else "on stdout"
+    assert said == f"fsm: stopped after 3 runs; the smallest deployment so far that fails is {where}\n"
+    text = (tmp_path / "shrunk.yaml").read_text() if folder else printed
+    assert read(text, "shrunk.yaml").lasts_ms < read_file(shop).lasts_ms
 
 
 def test_a_deployment_is_replayed_fault_by_fault(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
