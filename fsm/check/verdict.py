@@ -18,6 +18,7 @@ from fsm.check.steps import Columns, Found
 from fsm.check.table_files import Memo
 from fsm.check.walk import PathStep, describe_state, describe_step, find_changes, find_states, successors_of
 from fsm.errors import InputError
+from fsm.nodes import nearest
 
 AFTERWARDS = 60
 """The maximum number of steps in the continuation of a doomed state."""
@@ -218,8 +219,9 @@ def _choose(model: Model, names: Sequence[str]) -> tuple[Model, bool]:
     invariants = [name for name in model.asked_of_steps if name in names or _number_of(name) in names]
     for name in names:
         if name not in (*states, *goals, *invariants, *map(_number_of, invariants)):
-            there = ", ".join(dict.fromkeys((*states, *goals, *map(_number_of, model.asked_of_steps))))
-            raise InputError(f"unknown property {name!r}", model.name, f"choose from {there}")
+            there = [*dict.fromkeys((*states, *goals, *map(_number_of, model.asked_of_steps)))]
+            remedy = nearest(name, there, others=f"choose from {', '.join(there)}")
+            raise InputError(f"unknown property {name!r}", model.name, remedy)
     chosen = replace(
         model,
         properties=[one for name, one in states.items() if name in names],

@@ -32,8 +32,8 @@ EXAMPLES = """examples:
   fsm check consumer-group --static --disturb close,restart --disturbances 2
   fsm check consumer-group --disturb late -o out            write the counterexample to out/ (.svg, .mmd, .puml, .txt,
                                                             .yaml for replay and explore)
-  fsm replay out/1-one-user.yaml --dialect fixed            replay its path under another dialect
-  fsm audit --format trace out/1-one-user.trace.jsonl -o audit    audit its trace
+  fsm replay out/1-*.yaml --dialect fixed                   replay its path under another dialect
+  fsm audit --format trace out/1-*.trace.jsonl -o audit     audit its trace
   fsm check classic-group --protocol cooperative --disturb all
   fsm check lock --disturb expire --disturbances 1          a small example that fails; fenced-lock does not
   fsm check my_model.py:MODEL                               a model of your own: a Model, or a function that returns one
@@ -132,12 +132,11 @@ def run(args: argparse.Namespace) -> int:
         sys.stderr.write(f"fsm: stopped after {progress.text}, without a verdict; {later}\n")
         raise KeyboardInterrupt("said") from None
     progress.clear()
-    if args.folder:
-        _draw(verdict, args.folder)
+    written = _draw(verdict, args.folder) if args.folder else []
     if args.json:
         out(json.dumps(verdict.document(), ensure_ascii=False, indent=2) + "\n")
     else:
-        out("".join(f"{line}\n" for line in lines(verdict)))
+        out("".join(f"{line}\n" for line in (*lines(verdict), *written)))
     return {"holds": 0, "violated": 1, "stopped": 2}[verdict.word]
 
 
@@ -188,8 +187,11 @@ def _memo(args: argparse.Namespace, folder: Path) -> Memo:
     return Memo(folder, json.dumps([made_of, texts], sort_keys=True))
 
 
-def _draw(verdict: Verdict, folder: Path) -> None:
-    """Writes each counterexample as a sequence diagram and a text, and as a scenario and a trace if possible."""
+def _draw(verdict: Verdict, folder: Path) -> list[Path]:
+    """Writes each counterexample as a sequence diagram and a text, and as a scenario and a trace if possible.
+
+    Returns the files.
+    """
     from fsm.check import diagram, scenario, tell
     from fsm.render import sequence
     from fsm.scenario.own_models import name_from
@@ -211,6 +213,7 @@ def _draw(verdict: Verdict, folder: Path) -> None:
         write(folder / name, text.encode())
     for name in sorted(earlier - files.keys()):
         (folder / name).unlink(missing_ok=True)
+    return [folder / name for name in (*files, VERDICT)]
 
 
 def _list_written(path: Path) -> set[str]:

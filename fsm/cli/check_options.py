@@ -166,7 +166,8 @@ def _add_questions(command: Any) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="check only this property (and all invariants of steps), or only this invariant of steps; repeatable",
+        help="check only this property (and all invariants of steps), or only this invariant of steps, by its number "
+        "or text; repeatable; for a name that is unknown, those of the model are listed",
     )
     command.add_argument(
         "--every", action="store_true", help="continue after a counterexample: find one for each property"

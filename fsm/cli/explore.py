@@ -24,10 +24,10 @@ EXAMPLES = """examples:
   fsm explore consumer-group --path 0.1 -o walk.html
                                                    one self-contained HTML file
   fsm explore door.yaml --with lift.yaml           tables of your own; also my_model.py:MODEL
-  fsm explore out/1-one-user.yaml                  a counterexample of fsm check -o; walk on from any of its steps
+  fsm explore out/1-the-group-settles.yaml         a counterexample of fsm check -o; walk on from any of its steps
   fsm explore talk.yaml --nth 2                    the second scenario of a file, as fsm replay runs it
   fsm explore shop.yaml --group checkout           the members' traces of a deployment, as fsm simulate runs it
-  fsm explore out/1-one-user.trace.jsonl           a trace, or any log that fsm audit reads: one lane per member
+  fsm explore out/1-the-group-settles.trace.jsonl  a trace, or any log that fsm audit reads: one lane per member
   fsm explore capture.jsonl --group shop           one group of a trace of fsm capture or fsm serve --trace
 
 Models: {models}; FILE.py:NAME; tables.

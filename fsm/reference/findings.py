@@ -252,7 +252,7 @@ GROUPED: Mapping[str, tuple[str, ...]] = {
     "4.4.0": ("4.3.1", "4.4.0"),
 }
 """Release -> those with the same findings in groups of other kinds."""
-_ENDED, _SETTLES, _USERS = "no application is ended", "the group settles", "one user"
+_ENDED, _SETTLES, _USERS = "no error ends an application", "the group settles", "no partition has two users"
 _FORMER = "a commit of a former owner is refused"
 
 
@@ -349,7 +349,7 @@ ELSEWHERE = (
         {"settled": True},
         ("expire",),
         (),
-        "one runner",
+        "no connector or task runs twice",
         _always(21),
         "W26 (`zombie`)",
     ),
@@ -358,7 +358,7 @@ ELSEWHERE = (
         {"settled": True},
         ("freeze",),
         (),
-        "one runner",
+        "no connector or task runs twice",
         _always(23),
         "W26",
     ),

@@ -33,7 +33,7 @@ REPORTS = (
         "W1",
         "Two users while an answer is lost",
         "4.0.0 to 4.4.0 (raw requests); Java consumer 4.4.0 with a `seek()` in its callback.",
-        'fsm check consumer-group --disturb unanswered --property "one user"',
+        'fsm check consumer-group --disturb unanswered --property "no partition has two users"',
         (
             "A joins and is assigned 0 and 1; its application runs onPartitionsAssigned. B joins and waits.",
             "The answer to a heartbeat of A is lost. The next heartbeat is full, and names no owned partition yet.",
@@ -81,7 +81,7 @@ REPORTS = (
         "Two users in good standing during a slow assigned callback",
         "4.0.0 to 4.4.0 (raw requests); Java consumer 4.4.0: both applications owned the partition for 12.7 s, and "
         "for 18.4 s where the request was lost. W1 is the same with the response lost, too.",
-        'fsm check consumer-group --disturb lose --property "one user"',
+        'fsm check consumer-group --disturb lose --property "no partition has two users"',
         (
             "A joins and is assigned 0 and 1; its application runs onPartitionsAssigned. B joins and waits.",
             "A heartbeat of A fails. The next one is full, and names no owned partition: the callback still runs.",
@@ -106,7 +106,7 @@ REPORTS = (
         "A classic member that was removed keeps using its partitions",
         "4.4.0 (raw requests); all releases have the rule, under every policy that lets both protocols in.",
         "fsm check mixed-group --protocol cooperative --client fixed --disturb rebalance_timeout --known early "
-        '--property "one user"',
+        '--property "no partition has two users"',
         (
             "Cooperative classic member B owns 0 and 1. A joins with the consumer protocol: B is told to rejoin.",
             "B's callback takes longer than its rebalance timeout: B is removed, and A is assigned 0 and 1.",
@@ -170,7 +170,7 @@ REPORTS = (
         "W6",
         "A late join releases partitions in use",
         "4.2.0 to 4.4.0 (raw requests on 4.4.0); since KAFKA-19233.",
-        'fsm check consumer-group --disturb late --property "one user"',
+        'fsm check consumer-group --disturb late --property "no partition has two users"',
         (
             "A's join times out and is sent again; the second one is answered with 0 and 1. B joins and waits.",
             "The first join is handled: epoch 0 always passes, and it reports no owned partition.",
@@ -206,7 +206,7 @@ REPORTS = (
         "4.4.0 (raw requests; Java consumers for 4.5 s, with a slow acknowledgement and response); according to the "
         "checker, 4.0.0, too. A Java consumer with auto-commit is mostly not affected: it commits before its second "
         "callback, and that request queues behind the acknowledgement on the same connection.",
-        'fsm check consumer-group --topic-changes --disturb topic_grown --property "one user"',
+        'fsm check consumer-group --topic-changes --disturb topic_grown --property "no partition has two users"',
         (
             "A joins and is assigned 0 and 1. While its application runs onPartitionsAssigned, the topic grows.",
             "A heartbeat of A is answered with 0, 1 and 2. The callback ends: A acknowledges 0 and 1.",
@@ -403,7 +403,7 @@ REPORTS = (
         "W20",
         "A late join of a classic member of a consumer group releases partitions in use",
         "4.4.0 (raw requests); all releases have the rule.",
-        'fsm check mixed-group --client fixed --disturb late --known early --property "one user"',
+        'fsm check mixed-group --client fixed --disturb late --known early --property "no partition has two users"',
         (
             "Classic member B's JoinGroup times out and is sent again. B is assigned 0 and 1.",
             "A joins with the consumer protocol: the group is converted, and A waits.",
@@ -422,7 +422,7 @@ REPORTS = (
         "Assignments of a lost round are taken for those of the next one",
         "According to the checker, all releases; not reproduced on a broker, because a leader's connection has to "
         "outlive two moves of the coordinator.",
-        'fsm check classic-group --disturb failover,late --disturbances 2 --property "no application is ended"',
+        'fsm check classic-group --disturb failover,late --disturbances 2 --property "no error ends an application"',
         (
             "A classic group of A and B is in generation 2, which A leads; generation 1 is what the log has.",
             "The coordinator moves away and back: it knows generation 1. A's SyncGroup is in flight, and times out.",
@@ -510,7 +510,7 @@ REPORTS = (
         "W25",
         "The join of a killed process fences the next one",
         "4.4.0 (raw requests); according to the checker, all releases.",
-        'fsm check classic-group --static --disturb restart --property "no application is ended"',
+        'fsm check classic-group --static --disturb restart --property "no error ends an application"',
         (
             "A process of static member A sends its JoinGroup and is killed. The request is in flight.",
             "The next process joins under the same instance id, and is given a member id.",
@@ -530,7 +530,7 @@ REPORTS = (
         "A Connect worker that lost its membership runs units that were assigned to another one",
         "Workers of Connect 4.3.1 with a broker of 4.4.0; according to the checker, 3.7 to 4.4, with all protocols: "
         "the rules are the worker's.",
-        'fsm check connect --settled --disturb expire --property "one runner"',
+        'fsm check connect --settled --disturb expire --property "no connector or task runs twice"',
         (
             (
                 "Workers A and B run tasks. A's session expires, because its process or network is paused; B is left "
@@ -555,7 +555,7 @@ REPORTS = (
         "An eager member that is interrupted in its revoked callback joins with its partitions",
         "Java consumer 4.4.0 with a broker of 4.4.0 and RangeAssignor, woken up, and with automatic commits "
         "interrupted; according to the sources, all with an eager assignor.",
-        'fsm check classic-group --disturb interrupted --property "one user"',
+        'fsm check classic-group --disturb interrupted --property "no partition has two users"',
         (
             "Eager member A owns 0 and 1, without auto-commit. B joins: A's heartbeat returns REBALANCE_IN_PROGRESS.",
             "A's poll runs onPartitionsRevoked, which commits. wakeup() is called, or its thread is interrupted.",
@@ -583,7 +583,7 @@ REPORTS = (
         "H17",
         "An assignment of an earlier membership is applied",
         "Java consumers 4.3.0 to 4.4.0, since KAFKA-20106; observed on a broker of 4.4.0 (raw requests).",
-        'fsm check consumer-group --disturb poll_timeout --property "one user"',
+        'fsm check consumer-group --disturb poll_timeout --property "no partition has two users"',
         (
             "A is assigned 0 and 1: its background thread sends that to the application, which has not polled yet.",
             "A's poll timer expires: it leaves. The next poll rejoins, and finds the earlier assignment in its queue.",

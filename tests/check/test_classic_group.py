@@ -102,7 +102,7 @@ def test_who_is_interrupted_as_it_gives_partitions_up_joins_with_them() -> None:
     """
     disturbed = {"disturb": ["interrupted"], "disturbances": 1, "every": True}
     (found,) = check(classic_group(), **disturbed).violations
-    assert (found.property, len(found.path), found.hazards) == ("one user", 34, ("interrupted",))
+    assert (found.property, len(found.path), found.hazards) == ("no partition has two users", 34, ("interrupted",))
     assert found.path[22].action == CALLBACK_INTERRUPTED
     assert found.replayed is not None
     assert found.replayed.differs == ""
@@ -166,7 +166,7 @@ def test_a_static_member_is_restarted(protocol: str, states: int, doomed_at: dic
     """
     found = check(classic_group(protocol=protocol, static=True), disturb=["restart"], disturbances=1, every=True)
     violations = {one.property: one.doomed_at or len(one.path) for one in found.violations}
-    assert (violations, found.states) == ({"no application is ended": 9, **doomed_at}, states)
+    assert (violations, found.states) == ({"no error ends an application": 9, **doomed_at}, states)
     assert "FENCED_INSTANCE_ID" in found.violations[0].path[-2].message
     assert not any(one.replayed and one.replayed.differs for one in found.violations)
 
@@ -223,7 +223,7 @@ def broken(verdict: Verdict) -> set[str]:
 def test_an_eager_assignor_in_cooperative_members_makes_two_users(monkeypatch: pytest.MonkeyPatch) -> None:
     """It hands on what its owner has not given up yet."""
     hasty = ClientAssignor("hasty", assign_range, cooperative=True)
-    assert broken(asked(monkeypatch, hasty)) == {"one user"}
+    assert broken(asked(monkeypatch, hasty)) == {"no partition has two users"}
 
 
 def test_an_assignor_that_gives_everything_to_everybody_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,8 +231,8 @@ def test_an_assignor_that_gives_everything_to_everybody_is_found(monkeypatch: py
         return {one.member_id: tuple((topic, n) for topic, count in counts for n in range(count)) for one in members}
 
     assert broken(asked(monkeypatch, ClientAssignor("all", assign_all, cooperative=False))) == {
-        "one holder",
-        "one user",
+        "no partition is assigned twice",
+        "no partition has two users",
     }
 
 
@@ -247,7 +247,7 @@ def test_an_assignor_that_raises_ends_its_application(monkeypatch: pytest.Monkey
     def fail(_members, _counts):
         raise ValueError("no idea")
 
-    assert "no application is ended" in broken(asked(monkeypatch, ClientAssignor("none", fail, cooperative=False)))
+    assert "no error ends an application" in broken(asked(monkeypatch, ClientAssignor("none", fail, cooperative=False)))
 
 
 def test_a_join_that_nobody_answers_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,7 +268,7 @@ def test_a_promise_of_the_group_that_a_step_breaks_is_found(monkeypatch: pytest.
         ClassicGroupDraft.methods, Effect.ELECT_LEADER, lambda draft: setattr(draft, "leader", "nobody")
     )
     found = check(classic_group(1), every=True)
-    assert "the leader is a member; without members nobody leads" in broken(found)
+    assert "the leader is a member and an empty group has none" in broken(found)
 
 
 @pytest.mark.deep

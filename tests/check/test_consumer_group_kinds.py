@@ -86,7 +86,7 @@ def test_an_acknowledgement_under_way_gives_up_what_is_being_assigned() -> None:
     A topic that grows does it, or a regular expression that is resolved after a join. The dialect `fixed` is clean.
     """
     verdict = checked(pattern="fo.*")
-    assert lengths(verdict) == {"held by the coordinator's book": 15, "one user": 22}
+    assert lengths(verdict) == {"members use only assigned partitions": 15, "no partition has two users": 22}
     assert all(one.replayed is not None and not one.replayed.differs for one in verdict.violations)
     assert "owns nothing" in verdict.violations[0].path[13].message
     assert checked(pattern="fo.*", client="fixed").word == "holds"
@@ -125,13 +125,13 @@ def test_a_topic_that_is_made_anew_is_used_before_it_is_assigned() -> None:
     """
     client = custom("fixed but for W23", choices_of("fixed") - {Choice.ANOTHER_ID_IS_ANOTHER_TOPIC})
     verdict = checked("topic_recreated", topic_changes=True, client=client)
-    assert lengths(verdict) == {"held by the coordinator's book": 8, "one user": 16}
+    assert lengths(verdict) == {"members use only assigned partitions": 8, "no partition has two users": 16}
     assert all(one.hazards == ("anew",) for one in verdict.violations)
     verdict = checked("topic_recreated", topic_changes=True, client="fixed")
     assert (verdict.word, verdict.states) == ("holds", 235_859)
     model = consumer_group(topic_changes=True)
     verdict = check(model, disturb=["topic_recreated"], disturbances=1, known=["anew", "W1"], every=True)
-    assert lengths(verdict) == {"held by the coordinator's book": 21}
+    assert lengths(verdict) == {"members use only assigned partitions": 21}
 
 
 @pytest.mark.deep
@@ -144,7 +144,7 @@ def test_a_member_is_restarted_twice() -> None:
 def test_a_killed_static_member_cannot_come_back_at_once() -> None:
     """Its instance id is still in use: UNRELEASED_INSTANCE_ID is fatal, until the session of the old one expires."""
     verdict = checked("restart", members=1, static=True)
-    found = next(one for one in verdict.violations if one.property == "no application is ended")
+    found = next(one for one in verdict.violations if one.property == "no error ends an application")
     assert (found.disturbances, len(found.path)) == (1, 9)
     assert any("UNRELEASED_INSTANCE_ID" in step.message for step in found.path)
 
@@ -154,7 +154,7 @@ def test_a_closed_static_member_comes_back_to_what_it_had() -> None:
     """And all that two such steps lead to, timers of members included whose place another one took."""
     model = consumer_group(static=True, client="fixed", coordinator="fixed")
     verdict = check(model, disturb=["close", "restart"], disturbances=2, every=True)
-    assert (lengths(verdict), verdict.stopped) == ({"no application is ended": 9}, "")
+    assert (lengths(verdict), verdict.stopped) == ({"no error ends an application": 9}, "")
 
 
 @pytest.mark.slow

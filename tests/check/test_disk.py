@@ -180,9 +180,13 @@ def test_the_command_keeps_a_search(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_a_note_is_of_what_was_asked(tmp_path: Path) -> None:
     """Another property, or the goal left out, is another search."""
     model = consumer_group(1)
-    for properties in ((), ("one user",)):
+    for properties in ((), ("no partition has two users",)):
         check(model, properties=properties, disk=on_disk(tmp_path / ("all" if not properties else "one")))
-    for folder, properties in (("all", ("one user",)), ("one", ("one holder",)), ("one", ("the group settles",))):
+    for folder, properties in (
+        ("all", ("no partition has two users",)),
+        ("one", ("no partition is assigned twice",)),
+        ("one", ("the group settles",)),
+    ):
         with pytest.raises(InputError, match="holds a different search"):
             check(model, properties=properties, disk=on_disk(tmp_path / folder))
 

@@ -21,10 +21,10 @@ from fsm.protocol.releases import LATEST
 from fsm.reference.findings import ELSEWHERE, FOUND, GROUPED, SAME, SCENES, Broken
 
 SHORT = {
-    "held by the coordinator's book": "book",
-    "one user": "users",
+    "members use only assigned partitions": "book",
+    "no partition has two users": "users",
     "the group settles": "settles",
-    "no application is ended": "ended",
+    "no error ends an application": "ended",
     "a commit of an owner is accepted": "owner",
     "a commit of a former owner is refused": "former",
 }

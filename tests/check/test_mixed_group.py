@@ -125,8 +125,8 @@ def test_what_strands_them_is_the_policy_with_the_rules_since_4_3(options: dict)
 def test_a_consumer_that_joins_before_the_first_generation_is_ended() -> None:
     """The classic group has no protocol yet, which its conversion wants: UNKNOWN_SERVER_ERROR, undisturbed."""
     found = broken(check(mixed_group(), every=True))
-    assert set(found) == {"no application is ended"}
-    ended = found["no application is ended"]
+    assert set(found) == {"no error ends an application"}
+    ended = found["no error ends an application"]
     assert (ended.disturbances, len(ended.path), ended.path[9].message) == (0, 11, "UNKNOWN_SERVER_ERROR")
 
 
@@ -135,7 +135,7 @@ def test_a_consumer_that_joins_before_the_first_generation_is_ended() -> None:
 )
 def test_whom_the_policy_does_not_let_in_is_ended(policy: str, message: str) -> None:
     found = check(mixed_group(policy=policy), known=["early"])
-    assert [one.property for one in found.violations] == ["no application is ended"]
+    assert [one.property for one in found.violations] == ["no error ends an application"]
     assert message in [step.message for step in found.violations[0].path]
 
 
@@ -181,9 +181,9 @@ def test_members_close_restart_and_come_back_with_the_other_protocol(members: in
 def test_a_removed_cooperative_member_comes_back_with_what_it_used() -> None:
     """W2: it is too late to join, joins under its old id as if nothing were, and uses its partitions until it syncs."""
     found = broken(with_one("rebalance_timeout", client="fixed", protocol="cooperative"))
-    assert len(found["held by the coordinator's book"].path) == 23
-    assert len(found["one user"].path) == 30
-    assert "one user" not in broken(with_one("rebalance_timeout", client="fixed", protocol="eager"))
+    assert len(found["members use only assigned partitions"].path) == 23
+    assert len(found["no partition has two users"].path) == 30
+    assert "no partition has two users" not in broken(with_one("rebalance_timeout", client="fixed", protocol="eager"))
 
 
 @pytest.mark.deep

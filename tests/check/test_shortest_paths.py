@@ -9,7 +9,7 @@ from fsm.check import check
 from fsm.check.search import Limits
 from fsm.reference.reports import KINDS, SHORTEST
 
-ASKED = ("held by the coordinator's book", "one user", "the group settles")
+ASKED = ("members use only assigned partitions", "no partition has two users", "the group settles")
 CHEAP = ("lose", "unanswered", "late", "failover")
 ENDLESS = Limits(400_000)
 """With a `fixed` coordinator members of releases can rejoin without end; the shortest paths come first."""

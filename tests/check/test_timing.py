@@ -107,7 +107,7 @@ def test_a_timer_that_is_over_is_acted_on_soon() -> None:
         pytest.param(
             {"protocol": "cooperative", "client": "fixed"},
             ["rebalance_timeout"],
-            ["one user"],
+            ["no partition has two users"],
             "time for b0 to join is over",
             10_000,
             marks=pytest.mark.deep,
@@ -253,7 +253,7 @@ class Named(NamedTuple):
     known: tuple[str, ...] = ()
 
 
-SETTLES, USERS = "the group settles", "one user"
+SETTLES, USERS = "the group settles", "no partition has two users"
 NAMED = [
     *(
         pytest.param(one, marks=pytest.mark.deep)
@@ -262,7 +262,7 @@ NAMED = [
             Named("W5", "stranded", mixed_group, {"policy": "upgrade"}, ("leave",), SETTLES, ("early",)),
             Named("W9", "left_out", consumer_group, {}, ("lose",), USERS),
             Named("", "left_out", consumer_group, {"pattern": "fo.*"}, (), USERS),
-            Named("W12", "early_join", mixed_group, {}, (), "no application is ended"),
+            Named("W12", "early_join", mixed_group, {}, (), "no error ends an application"),
             Named("W14", "no_target", mixed_group, {"static": True, "members": 1}, ("convert",), SETTLES),
         )
     ),

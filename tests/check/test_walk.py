@@ -162,12 +162,12 @@ def test_live_objects_take_the_path_from_the_start_on() -> None:
     walk = Walk(make_model("consumer-group"))
     for text in ("a subscribes", "a polls", "broker receives from a: joins, owns nothing"):
         walk.take(text)
-    verdict = check(walk.from_here(), disturb=["late"], disturbances=1, properties=["one user"])
+    verdict = check(walk.from_here(), disturb=["late"], disturbances=1, properties=["no partition has two users"])
     (found,) = verdict.violations
     assert found.replayed is not None
     assert found.replayed.differs == ""
     walk.follow(found.path)
-    assert "one user" in walk.list_broken()
+    assert "no partition has two users" in walk.list_broken()
 
 
 def test_a_wire_may_have_something_under_way_at_first(tmp_path: Path) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from fsm.check.catalog import SHIPPED, options_of
+from fsm.check.catalog import SHIPPED, make_model, options_of
 from fsm.cli import main
 from fsm.cli.check_options import GROUPS
 
@@ -78,7 +79,9 @@ def test_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
 def test_counterexamples_are_written_as_pictures_and_texts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each form; the same bytes again."""
     arguments = ("lock", "--disturb", "expire", "-o", str(tmp_path / "out"))
-    assert run(capsys, *arguments)[0] == 1
+    status, printed, _ = run(capsys, *arguments)
+    assert status == 1
+    assert sorted(map(Path, printed.split("\n")[-7:-1])) == sorted((tmp_path / "out").iterdir())
     written = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.suffix != ".json"}
     assert sorted(Path(name).suffix for name in written) == [".mmd", ".puml", ".svg", ".txt", ".yaml"]
     assert run(capsys, *arguments)[0] == 1
@@ -127,7 +130,11 @@ def test_a_model_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["consumer-group", "--disturb", "rain"], "unknown kind of disturbance: 'rain'; choose from close"),
         (["consumer-group", "--disturbances", "1"], "no kind of disturbance is enabled"),
         (["consumer-group", "--known", "nix"], "unknown hazard: 'nix'; choose from W1"),
-        (["consumer-group", "--property", "luck"], "unknown property 'luck'; choose from"),
+        (["consumer-group", "--property", "luck"], "unknown property 'luck'; choose from members use only assigned "),
+        (
+            ["connect", "--property", "cluster settles"],
+            "unknown property 'cluster settles'; did you mean the cluster settles? choose from no connector or task ",
+        ),
         (["lock", "--max-memory", "10Q"], "write a size as 6G, 512M, 100K or a number of bytes, not '10Q'"),
     ],
 )
@@ -144,6 +151,14 @@ def test_what_cannot_be_used_is_one_line(
     assert message in error
 
 
+@pytest.mark.parametrize("model", SHIPPED)
+def test_names_of_properties_can_be_listed(model: str) -> None:
+    """Errors and verdicts list them, separated by commas: no name has one, apart from the numbered invariants."""
+    made = make_model(model)
+    names = [one.name for one in made.properties] + [one for one in made.asked_of_steps if not re.match(r"\w*\d", one)]
+    assert not [name for name in names if "," in name]
+
+
 def test_a_file_that_holds_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "own.py").write_text(OWN)
     for name, problem in (("NUMBER", "is not a Model or a Table"), ("nix", "is not defined")):
@@ -155,7 +170,14 @@ def test_a_file_that_holds_no_model(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def test_a_limit_is_exit_status_two(capsys: pytest.CaptureFixture[str]) -> None:
     status, printed, _ = run(
-        capsys, "consumer-group", "--disturb", "all", "--max-states", "5000", "--property", "one holder"
+        capsys,
+        "consumer-group",
+        "--disturb",
+        "all",
+        "--max-states",
+        "5000",
+        "--property",
+        "no partition is assigned twice",
     )
     assert status == 2
     assert "stopped at more than 5,000 states: states beyond were not explored" in printed

@@ -110,7 +110,7 @@ def one_user(names: Sequence[str], *, answered: bool) -> Property:
         quiet = is_quiet(view, names) if answered else True
         return ~(both & standing & quiet)
 
-    return Property("one user", holds)
+    return Property("no partition has two users", holds)
 
 
 def uses_assigned(names: Sequence[str]) -> Property:
@@ -235,7 +235,7 @@ def spots() -> Iterator[Spot]:
     second = "an acknowledgement gives up what a second target assigns meanwhile"
     yield Spot("W11", second, grows, ("topic_grown",), 1, "stale double")
     mixed = mixed_group()
-    crash = next(one for one in mixed.properties if one.name == "no application is ended")
+    crash = next(one for one in mixed.properties if one.name == "no error ends an application")
     early = "a consumer that joins a classic group before its first generation is ended"
     yield Spot("W12", early, questions(mixed, crash), (), 0, "")
     unused, used = (everything_is_used(both, classic=classic) for classic in (False, True))
@@ -264,7 +264,7 @@ def spots() -> Iterator[Spot]:
     again = questions(mixed_group(client="fixed"), one_user(both, answered=False))
     yield Spot("W20", "a late join of a classic member gives up what is used", again, ("late",), 1, "stale double")
     alone = consumer_group(1, static=True)
-    crash = next(one for one in alone.properties if one.name == "no application is ended")
+    crash = next(one for one in alone.properties if one.name == "no error ends an application")
     ended = "a static member whose answer is lost joins again, and is ended"
     yield Spot("W17", ended, questions(alone, crash), ("unanswered",), 1, "")
     taken = "a session ends, the group becomes a classic one, and its former member is ended"
@@ -286,7 +286,7 @@ def _late_report() -> Spot:
 
 def _fenced_successor() -> Spot:
     model = classic_group(static=True)
-    crash = next(one for one in model.properties if one.name == "no application is ended")
+    crash = next(one for one in model.properties if one.name == "no error ends an application")
     what = "the join of a process that was killed fences the next one"
     return Spot("W25", what, questions(model, crash), ("restart",), 1, "")
 

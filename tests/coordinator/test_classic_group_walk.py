@@ -41,7 +41,7 @@ def test_a_broken_group_is_called_so() -> None:
     member = ClassicGroupMember("a", None, "client", "/127.0.0.1", 60_000, 10_000, ())
     group = ClassicGroup("g", State.STABLE, leader="b", members=ClassicMembers.of([member]))
     assert list(find_broken(group)) == [
-        "the leader is a member; without members nobody leads",
+        "the leader is a member and an empty group has none",
         "all members support the chosen protocol",
-        "after the join phase, whoever does not wait has a session that may expire",
+        "a member that does not wait has a session timer",
     ]

@@ -55,7 +55,7 @@ def opening(steps: int, **more: Any) -> dict[str, Any]:
         "wires": [{"sender": sender, "receiver": receiver} for sender, receiver in wires],
         "tables": {TABLE: diagram(find(TABLE))},
         "states": {TABLE: [state.name for state in find(TABLE).leaves()]},
-        "properties": {"one user": "no partition has two users"},
+        "properties": {"no partition has two users": "each has one at most"},
         "kinds": [],
         "start": start,
         "can_branch": False,

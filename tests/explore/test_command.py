@@ -139,7 +139,7 @@ def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], args: tuple[s
     for suffix in ("txt", "py", "json"):
         Path(f"odd.{suffix}").write_text("hello\n")
     Path("odd.pcap").write_bytes(b"\xd4\xc3\xb2\xa1\2\0\4\0")
-    Path("old.yaml").write_text("path: one user\nmodel: gone\nsteps: [{do: a polls}]\n")
+    Path("old.yaml").write_text("path: no partition has two users\nmodel: gone\nsteps: [{do: a polls}]\n")
     assert words in refused(capsys, *args)
 
 

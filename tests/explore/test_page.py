@@ -159,9 +159,9 @@ def test_playing_can_be_paused_and_ends_by_itself(opened: Opened) -> None:
 def test_what_is_broken_is_told_in_the_list_and_above_the_components(opened: Opened) -> None:
     """With what it means."""
     steps = recorded(3)
-    steps[2]["delta"]["broken"] = ["one user"]
+    steps[2]["delta"]["broken"] = ["no partition has two users"]
     browser = opened(page(opening(3), steps), "#at=3")
-    assert text(browser, "#broken") == "does not hold here: one user no partition has two users"
+    assert text(browser, "#broken") == "does not hold here: no partition has two users each has one at most"
     assert count(browser, "#steps .row.breaks") == 1
     browser.press("k")
     assert browser.run("document.querySelector('#broken').hidden")

@@ -34,12 +34,12 @@ def test_a_counterexample_goes_as_it_was_found(folder: Path, capsys: pytest.Capt
     status, printed = replayed(capsys, *map(str, paths))
     assert status == 0
     assert "they do the same" in printed
-    assert "broken: one user" in printed
+    assert "broken: no partition has two users" in printed
 
 
 def test_another_dialect_parts_from_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """4.3.1 takes the same path; a client that is mended does not come as far."""
-    path = str(next(folder.glob("*-one-user.yaml")))
+    path = str(next(folder.glob("*-two-users.yaml")))
     assert replayed(capsys, path, "--dialect", "4.3.1", "--quiet")[0] == 0
     status, printed = replayed(capsys, path, "--dialect", "fixed", "--quiet")
     assert status == 1
@@ -48,9 +48,9 @@ def test_another_dialect_parts_from_it(folder: Path, capsys: pytest.CaptureFixtu
 
 def test_an_audit_sees_what_the_checker_found(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The trace of the live members, at times that their timers allow, has two owners of a partition."""
-    trace = next(folder.glob("*-one-user.trace.jsonl"))
+    trace = next(folder.glob("*-two-users.trace.jsonl"))
     verdict = json.loads((folder / "verdict.json").read_text())
-    violations = next(one for one in verdict["violations"] if one["property"] == "one user")
+    violations = next(one for one in verdict["violations"] if one["property"] == "no partition has two users")
     assert violations["times_ms"] == sorted(violations["times_ms"])
     assert len(violations["times_ms"]) == violations["steps"]
     capsys.readouterr()
@@ -154,7 +154,7 @@ def test_a_goal_that_was_never_in_reach(
 def test_what_cannot_be_walked_is_told(
     folder: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, message: str
 ) -> None:
-    text = next(folder.glob("*-one-user.yaml")).read_text()
+    text = next(folder.glob("*-two-users.yaml")).read_text()
     assert old in text
     (folder / "changed.yml").write_text(text.replace(old, new, 1))
     status, printed = replayed(capsys, str(folder / "changed.yml"), "--quiet")

@@ -195,7 +195,7 @@ def test_a_marker_that_cannot_be_used_is_one_line(project):
     result = project.runpytest_inprocess(*PLUGIN)
     result.assert_outcomes(errors=2)
     result.stdout.fnmatch_lines(
-        ["@pytest.mark.broker: got an unexpected keyword argument 'topicz'; it takes topics, dialect, settings, brokers,*"]
+        ["@pytest.mark.broker: got an unexpected keyword argument 'topicz'; it takes topics, dialect, settings, *"]
     )
     result.stdout.fnmatch_lines(["@pytest.mark.broker: unknown coordinator dialect '9.9'; one of *"])
     result.stdout.no_fnmatch_line("*During handling*")

@@ -50,24 +50,30 @@ class GroupProperties:
         """The properties of every state."""
         return [
             Property(
-                "held by the coordinator's book",
+                "members use only assigned partitions",
                 self._client_safety,
                 "a member in good standing uses only partitions that the coordinator records as held by it",
             ),
             Property(
-                "one user",
+                "no partition has two users",
                 self._one_user,
                 "no partition is used by two applications whose members are in good standing",
             ),
-            Property("one holder", self._one_holder, "the coordinator records no partition as held by two members"),
-            Property("no application is ended", self._nobody_crashes, "no application is terminated by an error"),
+            Property(
+                "no partition is assigned twice",
+                self._one_holder,
+                "the coordinator records no partition as held by two members",
+            ),
+            Property("no error ends an application", self._nobody_crashes, "no application is terminated by an error"),
             *self._of_subscriptions(),
         ]
 
     def _of_subscriptions(self) -> list[Property]:
         """The properties if subscriptions change."""
         meaning = "an application gets no records of a topic that it no longer subscribes to"
-        return [Property("only what is subscribed is used", self._uses_its_own, meaning)] if self.resubscribes else []
+        return (
+            [Property("members use only subscribed topics", self._uses_its_own, meaning)] if self.resubscribes else []
+        )
 
     def goal(self) -> Goal:
         """The goal."""

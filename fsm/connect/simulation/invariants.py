@@ -297,10 +297,10 @@ def broken_in_step(before: Worker, after: Worker, now_ms: int) -> Iterator[str]:
     has_begun_to_pause = before.state is not State.BACKING_OFF and after.state is State.BACKING_OFF
     longest_ms = after.config.scheduled_rebalance_max_delay_ms // 10
     if has_begun_to_pause and after.is_cooperative and (after.timer_ms or 0) > now_ms + longest_ms:
-        yield "row 22 a worker that cannot read the config topic pauses for a part of the delay"
+        yield "a worker backs off for at most a tenth of scheduled.rebalance.max.delay.ms"
     has_waited = before.state is after.state is State.DISCONNECTED and before.timer_ms != after.timer_ms
     if has_waited and after.held is not None and not after.held.failed:
-        yield "row 3 a worker without a coordinator holds nothing for long"
+        yield "a worker without a coordinator gives up its units"
 
 
 BETWEEN_ROUNDS = frozenset({State.ASSIGNED, State.DELAYED, State.UNJOINED, State.JOINING, State.BACKING_OFF})

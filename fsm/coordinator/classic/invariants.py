@@ -76,21 +76,21 @@ def _counts_generations(before: ClassicGroup, after: ClassicGroup) -> bool:
 
 
 PROMISES: tuple[tuple[str, Callable[[ClassicGroup], bool]], ...] = (
-    ("the leader is a member; without members nobody leads", _leads),
-    ("EMPTY has no members, the sync phase and STABLE have some", _is_inhabited),
-    ("joins are delayed in the join phase only", _joins_wait_in_the_join_phase),
-    ("syncs are delayed in the sync phase only", _syncs_wait_in_the_sync_phase),
-    ("the join phase, and nothing else, has the join timer", _join_phase_is_timed),
-    ("the sync timer runs exactly while syncs are awaited", _sync_phase_is_timed),
+    ("the leader is a member and an empty group has none", _leads),
+    ("EMPTY has no members and COMPLETING_REBALANCE and STABLE have some", _is_inhabited),
+    ("JoinGroup waits only in PREPARING_REBALANCE", _joins_wait_in_the_join_phase),
+    ("SyncGroup waits only in COMPLETING_REBALANCE", _syncs_wait_in_the_sync_phase),
+    ("the join timer runs exactly in PREPARING_REBALANCE", _join_phase_is_timed),
+    ("the sync timer runs exactly while SyncGroup is awaited", _sync_phase_is_timed),
     ("all members support the chosen protocol", _everybody_agrees_on_a_protocol),
-    ("after the join phase, whoever does not wait has a session that may expire", _sessions_are_timed),
-    ("an id is a member's or only given out, not both", _ids_are_either),
-    ("an instance id has one member", _instances_are_unique),
+    ("a member that does not wait has a session timer", _sessions_are_timed),
+    ("no pending member id is that of a member", _ids_are_either),
+    ("no two members share an instance id", _instances_are_unique),
     ("EMPTY has no protocol", _has_a_protocol_if_it_has_members),
 )
 """The invariants between two steps."""
-COUNTS = "generations are counted one by one"
-STORED = "what a settled group is, is stored"
+COUNTS = "generations rise by one"
+STORED = "the log has every EMPTY or STABLE group as it is"
 
 
 def find_broken(before: ClassicGroup | None, after: ClassicGroup, stored: ClassicGroup | None) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """A path through a model of `fsm check`: a counterexample, walked again.
 
-    path: one user                 # what it shows; marks this kind of scenario
+    path: no partition has two users                 # what it shows; marks this kind of scenario
     model: consumer-group          # or a file relative to this one: a table, a deployment, FILE.py:NAME
     options: {members: 2, topics: {foo: 2}, client: 4.4.0} # options of fsm check; --dialect overrides the dialects
     steps:

@@ -33,7 +33,7 @@ def found_by_checker() -> tuple[Taken, Replayed]:
         kept.append((path, model.replay(path)))
         return kept[-1][1]
 
-    check(replace(model, replay=replay), disturb=["lose"], disturbances=1, properties=["one user"])
+    check(replace(model, replay=replay), disturb=["lose"], disturbances=1, properties=["no partition has two users"])
     return kept[-1]
 
 

@@ -77,12 +77,12 @@ MANY_IDS = IDS_OF_A_LIFE * LIVES
 """The number of member ids of a client for which the model has a condition that they are gone."""
 NOT_JOINED, NOT_SYNCED = "who has not joined is gone", "who has not synced is gone"
 NOBODYS = Coordinator()
-FOR_SOMETHING = "a classic member is told to join again for something"
-DATA = "an upgrade loses nothing that an assignor wrote"
-SUBSCRIBED = "who is stable is assigned what it subscribes to"
+FOR_SOMETHING = "a classic member is not told to rejoin in vain"
+DATA = "an upgrade loses no user data of assignors"
+SUBSCRIBED = "no stable member is assigned an unsubscribed topic"
 LEADER_STAYS = "a leader that has joined leads the next generation"
 ANSWERED_ONCE = "a request is answered once"
-NEVER_FALLS = "a generation or an epoch never falls"
+NEVER_FALLS = "generations and epochs never decrease"
 ASKED_OF_STEPS = (
     NEVER_FALLS,
     LEADER_STAYS,

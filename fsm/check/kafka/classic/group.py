@@ -1,8 +1,8 @@
 """A group of the classic protocol: production members, eager or cooperative, and the production coordinator.
 
-Properties: no partition has two users of one generation, none is assigned twice, no application is ended, generations
-never decrease, the invariants of a classic group hold after each step, and, without further disturbance, the group
-settles.
+Properties: no partition has two users of one generation, none is assigned twice, no error ends an application,
+generations never decrease, the invariants of a classic group hold after each step, and, without further disturbance,
+the group settles.
 """
 
 from __future__ import annotations
@@ -227,10 +227,12 @@ class ClassicGroupProperties(GroupProperties):
         """All properties except that of the coordinator's assignment: a cooperative member uses partitions while it
         revokes them.
         """
-        asked = [one for one in super().properties() if one.name != "held by the coordinator's book"]
+        asked = [one for one in super().properties() if one.name != "members use only assigned partitions"]
         meaning = "an application that has unsubscribed has had a callback for every partition that it used"
-        alone = Property("one process has an id", self._one_process, "no two running processes have the same member id")
-        return [*asked, Property("who has left uses nothing", self._left_behind, meaning), alone]
+        alone = Property(
+            "no two processes share a member id", self._one_process, "no two running processes have the same member id"
+        )
+        return [*asked, Property("a member that left uses no partition", self._left_behind, meaning), alone]
 
     def goal(self) -> Goal:
         """The goal; it does not rely on timers of live members."""

@@ -177,8 +177,8 @@ class _ClusterProperties(ClassicGroupProperties):
     def properties(self) -> list[Property]:
         """The properties; for a worker in good standing the units running in its process count, not those it holds."""
         return [
-            Property("one runner", self._one_user, "no unit runs on two workers in good standing"),
-            Property("no worker is ended", self._nobody_crashes, "no worker is terminated by an error"),
+            Property("no connector or task runs twice", self._one_user, "no unit runs on two workers in good standing"),
+            Property("no error ends a worker", self._nobody_crashes, "no worker is terminated by an error"),
         ]
 
     def goal(self) -> Goal:

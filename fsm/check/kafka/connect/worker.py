@@ -34,8 +34,8 @@ ASKED_OF_STEPS = (
     "W7 after an eager round nothing runs that is not held",
     FEW_ROUNDS,
     "G4 no generation is completed before it was joined",
-    "row 3 a worker without a coordinator holds nothing for long",
-    "row 22 a worker that cannot read the config topic pauses for a part of the delay",
+    "a worker without a coordinator gives up its units",
+    "a worker backs off for at most a tenth of scheduled.rebalance.max.delay.ms",
 )
 """The invariants that are checked on each step of a worker."""
 

@@ -15,7 +15,7 @@ from fsm.protocol.records import Record
 
 FROM_COMPACTED = "fails over, to one that reads a compacted log"
 FROM_CLEANED = "fails over, to one that reads a compacted log without tombstones"
-SAYS_THE_SAME = "a compacted log says what the log said"
+SAYS_THE_SAME = "a compacted log gives the same group"
 Log = tuple[Record, ...]
 
 

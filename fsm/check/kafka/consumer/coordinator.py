@@ -60,7 +60,7 @@ TAKES_OVER = (FAILS_OVER, MOVES, FROM_COMPACTED, FROM_CLEANED)
 VALID = "requests are valid"
 INVALID = frozenset({ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNKNOWN_SERVER_ERROR})
 FORMER_OWNER, OWNER = "a commit of a former owner is refused", "a commit of an owner is accepted"
-SUBSCRIBED = "who is heard is assigned nothing that it has dropped"
+SUBSCRIBED = "no heartbeat assigns an unsubscribed topic"
 ASKED_OF_REQUESTS = (VALID, FORMER_OWNER, OWNER, SUBSCRIBED)
 
 

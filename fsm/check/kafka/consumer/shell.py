@@ -28,10 +28,10 @@ from fsm.member.timers import NEVER
 from fsm.protocol.assignment import Partitions
 from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
-LEAVES = "who closes says that it leaves"
-KEEPS_EPOCH = "who is in the group, or about to leave, has the epoch that it was told last"
-JOINS_EMPTY = "the application of a member that joins uses nothing"
-ONE_HEARTBEAT = "a step sends one heartbeat at most"
+LEAVES = "a closing member sends a leave"
+KEEPS_EPOCH = "a member adopts the epoch of each response"
+JOINS_EMPTY = "a joining member uses no partition"
+ONE_HEARTBEAT = "a step sends at most one heartbeat"
 COMMIT, CALL_BACK, LEAVE = "commit", "callback", "leave"
 """The phases of close(): what it waits for."""
 

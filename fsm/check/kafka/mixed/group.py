@@ -172,7 +172,7 @@ class _MixedGroupProperties(ClassicGroupProperties):
     def properties(self) -> list[Property]:
         """The properties of a consumer group, and that it becomes a classic one when possible."""
         meaning = "if the policy allows it, a group whose members are all classic is a classic group"
-        converges = Property("the group is what its members speak", self._converges, meaning)
+        converges = Property("a group of classic members is a classic group", self._converges, meaning)
         return [*GroupProperties.properties(self), *([converges] if self.policy in DOWNGRADES else [])]
 
     def _converges(self, view: View) -> Mask:
