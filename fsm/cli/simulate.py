@@ -191,7 +191,7 @@ def _fleet(deployment: Deployment | Machines, args: argparse.Namespace, variant:
         try:
             return run_on_spark(deployment, first, last, args.master)
         except KeyboardInterrupt:
-            raise _stopped("before Spark had returned the results") from None
+            raise _tell_stop("before Spark had returned the results") from None
     show = _progress()
     seeds = f"{last - first + 1} seeds{variant and f' of {variant}'}"
     fleet = Fleet()
@@ -202,11 +202,11 @@ def _fleet(deployment: Deployment | Machines, args: argparse.Namespace, variant:
                 show(seeds, fleet.runs / (last - first + 1))
     except KeyboardInterrupt:
         failed = f": {', '.join(map(str, fleet.failed))}" if fleet.failed else ""
-        raise _stopped(f"after {fleet.runs} of {seeds}; {fleet.failures} failed{failed}") from None
+        raise _tell_stop(f"after {fleet.runs} of {seeds}; {fleet.failures} failed{failed}") from None
     return fleet
 
 
-def _stopped(when: str) -> KeyboardInterrupt:
+def _tell_stop(when: str) -> KeyboardInterrupt:
     """The interrupt, after a line on stderr that says what was done so far."""
     sys.stderr.write(f"{chr(10) if sys.stderr.isatty() else ''}fsm: stopped {when}\n")
     return KeyboardInterrupt("said")
@@ -265,7 +265,7 @@ def _shrink(deployment: Deployment | Machines, args: argparse.Namespace) -> int:
         search.run()
     except KeyboardInterrupt:
         if search is None:
-            raise _stopped("in the first run, before anything could be left out") from None
+            raise _tell_stop("in the first run, before anything could be left out") from None
         is_complete = False
     if not search.what:
         out(f"seed {deployment.seed} violates nothing\n")
@@ -277,7 +277,7 @@ def _shrink(deployment: Deployment | Machines, args: argparse.Namespace) -> int:
     if not is_complete:
         where = args.folder / "shrunk.yaml" if args.folder is not None else "on stdout"
         out("" if args.folder is not None else text)
-        raise _stopped(f"after {search.runs} runs; the smallest deployment so far that fails is {where}")
+        raise _tell_stop(f"after {search.runs} runs; the smallest deployment so far that fails is {where}")
     outcome = simulate(found, found.seed)
     shrunk = {"runs": search.runs, "deployment": text, "outcome": outcome.as_document()}
     out(_json(shrunk) if args.json else f"{text}\n{report(outcome)}")
