@@ -250,11 +250,10 @@ def _compare(deployment: Deployment | Machines, args: argparse.Namespace) -> int
 
 def _shrink(deployment: Deployment | Machines, args: argparse.Namespace) -> int:
     from fsm.simulate.machines.deployment import Machines
-    from fsm.simulate.machines.writing import write_machines
     from fsm.simulate.run import simulate
     from fsm.simulate.shrink import Shrink
     from fsm.simulate.text import report
-    from fsm.simulate.writing import write
+    from fsm.simulate.writing import write, write_machines
 
     def show(text: str) -> None:
         sys.stderr.write(f"{text}\n")

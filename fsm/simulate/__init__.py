@@ -14,11 +14,10 @@ from __future__ import annotations
 
 from fsm.simulate.deployment import Broker, Deed, Deployment, Rate, Service
 from fsm.simulate.machines.deployment import Delay, Machines, Part
-from fsm.simulate.machines.writing import write_machines
 from fsm.simulate.outcome import GroupOutcome, Outcome, Truth, Violation
 from fsm.simulate.reading import read, read_file
 from fsm.simulate.run import simulate
-from fsm.simulate.writing import write
+from fsm.simulate.writing import write, write_machines
 
 __all__ = [
     "Broker",

@@ -1,7 +1,8 @@
 """Variants of a deployment: with another release, protocol, assignor or setting.
 
 A variant is a comma-separated list: a release of brokers and clients; `client=4.0`, `broker=4.4`, `protocol=classic`,
-`assignor=range`, `static=yes` or Kafka's own keys (`session.timeout.ms=10000`).
+`assignor=range`, `static=yes` or Kafka's own keys (`session.timeout.ms=10000`); of machines of your own
+`door=mended.yaml` (another table) or `loses=5%` (the network).
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from fsm.coordinator.model.dialect import dialect as broker_dialect
 from fsm.errors import InputError
 from fsm.member.classic.state import ClassicConfig
 from fsm.member.dialect.dialect import dialect as client_dialect
-from fsm.nodes import FLAGS, nearest
+from fsm.nodes import FLAGS, Node, nearest
 from fsm.protocol.config import ConsumerConfig
 from fsm.simulate.clients import check_service, keys_of
 from fsm.simulate.deployment import CLASSIC, CONNECT, CONSUMER, Deployment, Service
 from fsm.simulate.machines.deployment import Machines
-from fsm.simulate.machines.variants import vary_machines
+from fsm.simulate.values import share_of
+from fsm.tables.files import find_table
 
 Simulated = Deployment | Machines
 WORDS = ("client", "broker", "protocol", "assignor", "static")
@@ -28,7 +30,7 @@ WORDS = ("client", "broker", "protocol", "assignor", "static")
 def vary(deployment: Simulated, variant: str) -> Simulated:
     """The deployment changed by a variant. Raises `InputError` for an unknown word."""
     if isinstance(deployment, Machines):
-        return vary_machines(deployment, variant)
+        return _vary_machines(deployment, variant)
     return _vary_groups(deployment, variant)
 
 
@@ -118,3 +120,41 @@ def _set_on_brokers(deployment: Deployment, key: str, value: str, where: str) ->
         raise InputError(f"{key} {problem.what}", where, problem.remedy) from None
     brokers = {name: replace(one, settings={**one.settings, key: value}) for name, one in deployment.brokers.items()}
     return replace(deployment, brokers=brokers)
+
+
+SHARES = ("loses", "duplicates")
+
+
+def _vary_machines(deployment: Machines, variant: str) -> Machines:
+    """The deployment changed by a variant, a comma-separated list such as `loses=5%,door=mended.yaml`.
+
+    Raises `InputError` for an unknown word, and for a table with other external events.
+    """
+    where = f"--compare {variant}"
+    for word in variant.split(","):
+        key, _, value = word.strip().partition("=")
+        if key in SHARES:
+            share = share_of(Node(value, where, where))
+            deployment = replace(deployment, loses=share) if key == "loses" else replace(deployment, duplicates=share)
+        elif key in deployment.exchange.named:
+            deployment = _with_table(deployment, key, value, where)
+        else:
+            known = (*SHARES, *deployment.exchange.named)
+            raise InputError(f"unknown variant {key!r}", where, nearest(key, known))
+    return deployment
+
+
+def _with_table(deployment: Machines, role: str, source: str, where: str) -> Machines:
+    table = find_table(source)
+    parts = tuple(replace(part, table=table, source=source) if part.name == role else part for part in deployment.parts)
+    found = replace(deployment, parts=parts)
+    for part in found.parts:
+        outside = {event.name for event in found.exchange.outside(found.exchange.named[part.name])}
+        for event in sorted(outside - part.happens.keys()):
+            raise InputError(f"nothing sends {part.name}.{event}", where, "add it to happens in the deployment")
+    happens = {part.name: {event.name for event in part.table.alphabet} for part in found.parts}
+    kept = (
+        replace(part, happens={name: delay for name, delay in part.happens.items() if name in happens[part.name]})
+        for part in found.parts
+    )
+    return replace(found, parts=tuple(kept))

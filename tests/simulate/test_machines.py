@@ -17,9 +17,9 @@ from fsm.simulate import Truth, read, read_file, simulate
 from fsm.simulate.fleet import Fleet, run_seeds
 from fsm.simulate.machines.deployment import Machines
 from fsm.simulate.machines.run import MachinesRun
-from fsm.simulate.machines.writing import write_machines
 from fsm.simulate.shrink import Shrink
 from fsm.simulate.variants import vary
+from fsm.simulate.writing import write_machines
 
 TUTORIAL = Path(__file__).parents[2] / "fsm" / "simulate" / "tutorial"
 CROSSING = (TUTORIAL / "crossing.yaml").read_text()
