@@ -24,7 +24,6 @@ from fsm.protocol.messages.groups import *
 from fsm.protocol.messages.offsets import *
 from fsm.protocol.messages.producing import *
 from fsm.protocol.messages.topics import *
-from fsm.protocol.messages.transport import *
 from fsm.protocol.schema import LATEST
 
 NEVER = LATEST

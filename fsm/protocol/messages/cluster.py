@@ -1,4 +1,5 @@
-"""Messages about brokers and the cluster: ApiVersions, FindCoordinator, Metadata, DescribeCluster.
+"""Messages about brokers and the cluster: ApiVersions, FindCoordinator, Metadata, DescribeCluster; and why a request
+got no response.
 
 Source: `ApiVersionsRequest.json`, `FindCoordinatorRequest.json`, `MetadataRequest.json`, `DescribeClusterRequest.json`
 and their responses.
@@ -192,3 +193,19 @@ class DescribeClusterResponse:
     controller_id: int = -1
     brokers: tuple[DescribeClusterBroker, ...] = ()
     cluster_authorized_operations: int = NOT_ASKED
+
+
+@value
+class TransportFailure:
+    """Why a request got no response."""
+
+    name: str
+    """Kafka's exception: `DisconnectException`."""
+    retriable: bool = True
+    disconnected: bool = False
+    """Whether the connection was closed, so that the coordinator must be found again."""
+
+
+DISCONNECTED = TransportFailure("DisconnectException", disconnected=True)
+TIMED_OUT = TransportFailure("TimeoutException")
+UNSUPPORTED_VERSION = TransportFailure("UnsupportedVersionException", retriable=False)
