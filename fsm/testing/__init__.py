@@ -87,8 +87,7 @@ if TYPE_CHECKING:
     from fsm.testing.classic_coordinator import ScriptedClassicCoordinator
     from fsm.testing.coordinator import ScriptedCoordinator
     from fsm.testing.coverage import Recorder
-    from fsm.testing.stateful import machine_from
-    from fsm.testing.suite import suite_from
+    from fsm.testing.stateful import machine_from, suite_from
     from fsm.testing.tours import Case, Tour, all_refusals, all_states, all_transitions, each_transition, n_switch
     from fsm.testing.trial import Adapter, Mismatch, follow, shorten
 
@@ -117,8 +116,7 @@ __getattr__ = on_demand(
     {
         "trial": ("Adapter", "Mismatch", "follow", "shorten"),
         "tours": ("Case", "Tour", "all_refusals", "all_states", "all_transitions", "each_transition", "n_switch"),
-        "stateful": ("machine_from",),
-        "suite": ("suite_from",),
+        "stateful": ("machine_from", "suite_from"),
         "broker": ("LiveBroker",),
         "coordinator": ("ScriptedCoordinator",),
         "classic_coordinator": ("ScriptedClassicCoordinator",),

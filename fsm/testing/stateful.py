@@ -1,6 +1,8 @@
-"""A Hypothesis state machine that drives an implementation at random, with a table as the oracle.
+"""A Hypothesis state machine that drives an implementation at random, with a table as the oracle; and all tests that a
+table has for an implementation, as one class that pytest collects.
 
     TestMyMember = machine_from(TABLE, MyAdapter).TestCase
+    TestDoor = suite_from("door.yaml", DoorAdapter)     # or a Table, or FILE.py:NAME
 
 Uniform random events leave a state of ten rows before its rare ones come up. Here each run has a plan, an order of all
 cells that it draws once, and mostly goes the shortest way to the first cell of the plan that it has not taken yet; so a
@@ -9,21 +11,28 @@ effects fail, if it can make them. Events at random come between, for what depen
 but its draws, so it replays and shrinks.
 
 `machine.taken` counts how often each cell was taken over all runs, `machine.list_untaken()` names the rows never taken.
+
+The class tests every row and every ignored cell, every event that must be refused (if the adapter has `refuses`), and
+random paths. A failure shows the same as `follow`: the shortest sequence of events after which the two differ.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from zlib import crc32
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from fsm.table import Symbol, Table
-from fsm.testing.tours import Move, ways_from
-from fsm.testing.trial import Action, Adapter, Mismatch, Trial, shorten
+from fsm.tables.files import find_table
+from fsm.testing.tours import Case, Move, all_refusals, all_transitions, ways_from
+from fsm.testing.trial import Action, Adapter, Mismatch, Trial, follow, shorten
+
+if TYPE_CHECKING:
+    from fsm.testing.trial import Adapter
 
 Goal = tuple[Symbol, Action]
 """Something to try in a state."""
@@ -181,3 +190,28 @@ def machine_from(table: Table, adapter: Callable[[], Adapter]) -> type[DrivenByT
     }
     name = "".join(word.capitalize() for word in table.name.replace("_", "-").split("-")) + "Machine"
     return type(name, (DrivenByTable,), members)
+
+
+def suite_from(table: Table | str, adapter: type[Adapter]) -> type[Any]:
+    """The test class, for a name that pytest collects; a file is looked up relative to pytest's working directory.
+
+    Raises `InputError` for a name that is no table.
+    """
+    import pytest  # noqa: PLC0415  # machines need only Hypothesis
+
+    known = table if isinstance(table, Table) else find_table(table)
+
+    class TestsOfTable:
+        @pytest.mark.parametrize("case", all_transitions(known, ignored=True).params())
+        def test_takes_every_row(self, case: Case) -> None:
+            follow(case, adapter)
+
+        if adapter.refuses:
+
+            @pytest.mark.parametrize("case", all_refusals(known).params())
+            def test_refuses_what_is_illegal(self, case: Case) -> None:
+                follow(case, adapter)
+
+        TestAtRandom = machine_from(known, adapter).TestCase
+
+    return TestsOfTable
