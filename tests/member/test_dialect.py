@@ -7,9 +7,8 @@ import pickle
 import pytest
 
 from fsm.errors import InputError
-from fsm.member.dialect.amendments import AMENDMENTS
 from fsm.member.dialect.choices import Choice
-from fsm.member.dialect.dialect import DIALECTS, choices_of, custom, dialect
+from fsm.member.dialect.dialect import AMENDMENTS, DIALECTS, choices_of, custom, dialect
 from fsm.protocol.releases import LATEST, RELEASES
 from fsm.tables.consumer_member import TABLE, Event, State
 
