@@ -90,7 +90,7 @@ def _run_proxy(args: argparse.Namespace) -> None:
 
 def _read(args: argparse.Namespace) -> None:
     try:
-        from fsm.capture.reading import read_captures
+        from fsm.capture.packets import read_captures
     except ImportError:
         remedy = "install rebalance-fsm[capture]"
         raise InputError("reading captured packets needs dpkt, which is not installed", "--read", remedy) from None

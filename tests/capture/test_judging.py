@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from fsm import kit
-from fsm.capture import auditing, following, judging
+from fsm.capture import auditing, following, log
 from fsm.capture.following import LATE_MS
-from fsm.capture.judging import SHOWN, Judging
+from fsm.capture.log import SHOWN, Judging
 from fsm.kit.checks import CHECKS
 from fsm.kit.client_history import What
 from fsm.kit.judge import judge
@@ -146,7 +146,7 @@ def test_nobody_is_judged_by_what_may_still_come() -> None:
 
 
 def test_what_is_kept_is_bounded_and_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judging, "MOST_FINDINGS", 2)
+    monkeypatch.setattr(log, "MOST_FINDINGS", 2)
     monkeypatch.setattr(following, "MOST_HELD", 6)
     monkeypatch.setattr(following, "MOST_CLIENTS", 4)
     monkeypatch.setattr(following, "MOST_CLOSED", 5)
@@ -169,7 +169,7 @@ def test_what_is_kept_is_bounded_and_it_is_said(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_comes_faster_than_it_can_be_judged_is_not_and_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judging, "MOST_WAITING", 3)
+    monkeypatch.setattr(log, "MOST_WAITING", 3)
     busy = Judging()
     for at_ms in range(1_000, 6_000, 1_000):
         busy.take(JOIN if at_ms == 1_000 else beat(at_ms, 3))
