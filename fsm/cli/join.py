@@ -80,8 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
     from fsm.join.consumer import ReadingOptions
     from fsm.join.fetcher import EARLIEST, LATEST
-    from fsm.join.printing import printers
-    from fsm.join.run import Watched, stopping, watch, watch_on_asyncio
+    from fsm.join.run import Watched, printers, stopping, watch, watch_on_asyncio
     from fsm.protocol import releases
 
     show_record, show_message = printers(as_json=args.json)

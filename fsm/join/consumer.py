@@ -25,9 +25,8 @@ from inspect import isawaitable
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from fsm.errors import InputError
-from fsm.join.check import check_cluster
 from fsm.join.fetcher import EARLIEST, Fetcher, Message
-from fsm.join.network import Address, Network
+from fsm.join.network import Address, Network, check_cluster
 from fsm.join.transport import WireTransport, read_counts, read_names
 from fsm.member import (
     AsyncConsumer,

@@ -1,18 +1,27 @@
-"""A watched consumer from its start to its end: polls, reports what it sees, leaves when it is stopped."""
+"""A watched consumer from its start to its end: polls, reports what it sees, leaves when it is stopped.
+
+What it sees are the steps of its member's table, the arguments of its callbacks, and messages. Each is a line of text,
+or a JSON object: trace records in the format of `fsm audit --format trace`, a message as `{"event": "message", ...}`
+with key and value in base64 if they are not text.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from fsm.join.consumer import AsyncMessageConsumer, MessageConsumer, ReadingOptions, Subscription
 from fsm.join.fetcher import Message
 from fsm.member.dialect.dialect import Dialect
+from fsm.protocol.assignment import Partitions, numbers_by_topic
 from fsm.protocol.config import ConsumerConfig
-from fsm.trace import TraceRecord
+from fsm.trace import Kind, TraceRecord
 from fsm.wire.login import Security
 
 POLL_MS = 200
@@ -104,3 +113,122 @@ def _hand_out(watched: Watched, messages: Sequence[Message]) -> int:
     for message in messages:
         watched.on_message(message)
     return len(messages)
+
+
+CALLBACKS = {
+    Kind.ASSIGN_BEGIN: "assigned:",
+    Kind.REVOKE_BEGIN: "revoked:",
+    Kind.LOST_BEGIN: "lost:",
+}
+PLAIN = {
+    Kind.STARTED: "starts",
+    Kind.SUBSCRIBED: "subscribes to",
+    Kind.UNSUBSCRIBED: "has unsubscribed",
+    Kind.JOINING: "joins",
+    Kind.JOINED: "has joined",
+    Kind.SYNCED: "is in the generation",
+    Kind.MEMBER_ID: "is called",
+    Kind.HEARTBEAT_SENT: "sends a heartbeat",
+    Kind.HEARTBEAT_OK: "heartbeat answered",
+    Kind.HEARTBEAT_GIVEN_UP: "gives a heartbeat up",
+    Kind.TARGET: "target:",
+    Kind.RECONCILING: "reconciles to",
+    Kind.REVOKE_DECIDED: "gives up",
+    Kind.ASSIGN_END: "assigned callback is back",
+    Kind.REVOKE_END: "revoked callback is back",
+    Kind.LOST_END: "lost callback is back",
+    Kind.CALLBACK_FAILED: "a callback raised",
+    Kind.OWNED: "owns",
+    Kind.POLL_EXPIRED: "was not polled in time",
+    Kind.POLL_LATE: "is polled again",
+    Kind.FENCED: "is fenced",
+    Kind.FATAL: "is out for good",
+    Kind.ERROR: "error",
+    Kind.COORDINATOR_FOUND: "has a coordinator",
+    Kind.COORDINATOR_LOST: "has lost its coordinator",
+    Kind.GENERATION_RESET: "forgets its generation",
+    Kind.LEAVE_BEGIN: "begins to leave",
+    Kind.LEAVE_SENT: "sends its leave",
+    Kind.LEFT: "has left",
+    Kind.COMMIT_FAILED: "commit failed",
+    Kind.CLOSE_BEGIN: "closes",
+    Kind.CLOSE_END: "is closed",
+}
+"""The words for each kind of record."""
+
+
+def line_of(record: TraceRecord) -> str:
+    """A record as a line.
+
+    >>> line_of(TraceRecord(1_000, Kind.TRANSITION, state="JOINING", next_state="RECONCILING", epoch=3))
+    '00:00:01.000  JOINING -> RECONCILING  epoch 3'
+    """
+    if record.kind is Kind.TRANSITION:
+        parts = f"{record.state} -> {record.next_state}"
+    elif record.kind in CALLBACKS:
+        parts = f"{CALLBACKS[record.kind]} {_show_partitions(record.partitions or ())}"
+    else:
+        parts = PLAIN.get(record.kind, record.kind.value)
+        if record.kind is Kind.MEMBER_ID:
+            parts += f" {record.member_id}"
+        if record.kind is Kind.STARTED:
+            parts += f" as {record.client_id} in {record.group}"
+        if record.topics:
+            parts += f" {', '.join(record.topics)}"
+        if record.full is not None:
+            parts += f" {_show_partitions(record.full)}"
+    more = [f"epoch {record.epoch}"] if record.epoch is not None else []
+    if record.kind is Kind.RECONCILING:
+        more += [
+            f"adds {_show_partitions(record.partitions or ())}",
+            f"gives up {_show_partitions(record.revoked or ())}",
+        ]
+    more += [record.detail] if record.detail else []
+    return "  ".join((_time(record.ts_ms), parts, *more))
+
+
+def line_of_message(message: Message) -> str:
+    """A message as a line.
+
+    >>> line_of_message(Message("foo", 1, 7, 1_000, None, b"hello"))
+    '00:00:01.000  foo-1 @7  hello'
+    """
+    key = "" if message.key is None else f"{_text(message.key)}: "
+    value = "(null)" if message.value is None else _text(message.value)
+    return f"{_time(message.timestamp_ms)}  {message.topic}-{message.partition} @{message.offset}  {key}{value}"
+
+
+def json_of_message(message: Message) -> str:
+    """A message as a JSON object."""
+    headers = [[name, _plain(value)] for name, value in message.headers]
+    known = {"event": "message", **message._asdict(), "key": _plain(message.key), "value": _plain(message.value)}
+    return json.dumps({**known, "headers": headers})
+
+
+def printers(*, as_json: bool) -> tuple[Callable[[TraceRecord], str], Callable[[Message], str]]:
+    """The functions that format records and messages."""
+    return (TraceRecord.to_json, json_of_message) if as_json else (line_of, line_of_message)
+
+
+def _plain(data: bytes | None) -> str | dict[str, str] | None:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(data).decode()}
+
+
+def _text(data: bytes) -> str:
+    text = data.decode(errors="backslashreplace")
+    return text if text.isprintable() else text.encode("unicode_escape").decode()
+
+
+def _time(ts_ms: int) -> str:
+    return datetime.fromtimestamp(ts_ms / 1000, UTC).strftime("%H:%M:%S.%f")[:-3]
+
+
+def _show_partitions(partitions: Partitions) -> str:
+    """Partitions by topic: `foo-[0, 1], bar-[2]`; `nothing` if empty."""
+    by_topic = numbers_by_topic(sorted(partitions)).items()
+    return ", ".join(f"{topic}-{numbers}" for topic, numbers in by_topic) or "nothing"

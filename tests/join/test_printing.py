@@ -9,15 +9,15 @@ import json
 
 import pytest
 
-from fsm.join import Message, printing
-from fsm.join.printing import CALLBACKS, PLAIN, json_of_message, line_of, line_of_message
+from fsm.join import Message, run
+from fsm.join.run import CALLBACKS, PLAIN, json_of_message, line_of, line_of_message
 from fsm.member.runtime import trace
 from fsm.trace import Kind, TraceRecord
 
 
 def test_the_examples_hold() -> None:
     """In the docstrings."""
-    assert doctest.testmod(printing) == (0, 2)
+    assert doctest.testmod(run) == (0, 2)
 
 
 def test_there_are_words_for_all_that_a_member_writes_down() -> None:
