@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fsm.errors import FsmError, InputError
-from fsm.explore.findings import mark
-from fsm.explore.incomplete_files import Missing
+from fsm.explore.findings import Missing, mark
 from fsm.explore.lanes import COORDINATOR, Lane, Lanes, show
 from fsm.explore.recording import Moment, Recording, check_size
 from fsm.kit.client_history import GROUP_APIS

@@ -12,8 +12,7 @@ from fsm.audit.reading.piece import signs_of_formats
 from fsm.audit.reading.scanning import Scanner, parse_all
 from fsm.errors import InputError
 from fsm.explore.captures import is_capture, open_capture
-from fsm.explore.findings import mark
-from fsm.explore.incomplete_files import Missing
+from fsm.explore.findings import Missing, mark
 from fsm.explore.lanes import COORDINATOR, Lanes, make_moment
 from fsm.explore.recording import MOST_MOMENTS, Recording, check_size
 from fsm.logs import formats

@@ -1,20 +1,29 @@
-"""Scenarios of `fsm replay` in the explorer: a path as a walk through its model, all others as recordings."""
+"""Scenarios of `fsm replay` in the explorer: a path as a walk through its model, all others as recordings, that of a
+deployment with a lane for the coordinator of each group.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 
 from fsm.check import Walk, compose
+from fsm.check.kafka.coordinator_looks import OF_CLASSIC, OF_CONSUMERS, look_at_group
+from fsm.check.kafka.descriptions import list_partitions
 from fsm.check.model import InState, Look
-from fsm.errors import InputError, LocalProtocolError
+from fsm.cluster.cluster import STARTED_MS
+from fsm.cluster.stale_uses import Change
+from fsm.errors import FsmError, InputError, LocalProtocolError
 from fsm.explore import logs
-from fsm.explore.coordinators import add_coordinators
 from fsm.explore.documents import Session
+from fsm.explore.lanes import COORDINATOR
 from fsm.explore.recording import Moment, Part, Recording, Shown, check_members
 from fsm.explore.session import ModelSession
 from fsm.nodes import Node
+from fsm.protocol.consumer_protocol import decode_assignment
 from fsm.render.sequence import Arrow
 from fsm.render.sequence import Look as ArrowLook
 from fsm.scenario import Replay, Step, replay_document
@@ -25,7 +34,7 @@ from fsm.scenario.kinds import path as paths
 from fsm.scenario.story import parse_step, read_steps
 from fsm.scenario.texts import NOTHING
 from fsm.simulate.machines.deployment import Machines
-from fsm.simulate.outcome import Truth
+from fsm.simulate.outcome import Changed, Truth
 from fsm.simulate.reading import read_node
 from fsm.simulate.run import simulate
 from fsm.table import Table
@@ -44,7 +53,7 @@ PROBLEMS = ("refused", "raised")
 _DETAIL = re.compile(r"\w+ \d+ ")
 """A field of one of several messages or rounds, which are shown at their time."""
 _TIME = re.compile(r" *(\d+) ms  (.*)", re.DOTALL)
-COORDINATOR, MEMBER, REST = "coordinator", "member", "scenario"
+MEMBER, REST = "member", "scenario"
 THREADS, QUEUES = (APPLICATION, BACKGROUND), (APPLICATION_QUEUE, BACKGROUND_QUEUE)
 OF_GROUP = ("group", "answer", "other_answers", "members", "target", "target_epoch")
 """First words of fields about the group and its coordinator's answers."""
@@ -99,7 +108,7 @@ def _simulate(document: Node, file: Path, group: str, path: Sequence[int]) -> Se
     if not truth.records:
         raise InputError("no member of a group writes a trace", str(file), "run it with fsm simulate")
     members = logs.record(truth.records, found.name, f"{file}, seed {found.seed}", group)
-    return add_coordinators(members, truth, group)
+    return _add_coordinators(members, truth, group)
 
 
 # What ran without a model
@@ -235,3 +244,69 @@ def _role(name: str, tables: Mapping[str, Table]) -> str:
     if name == COORDINATOR:
         return COORDINATOR
     return "worker" if connect_worker.TABLE.name in tables else "member" if tables or name == MEMBER else "component"
+
+
+# The coordinators of a deployment, after every step that changed their group.
+
+
+def _add_coordinators(members: Recording, truth: Truth, group: str = "") -> Recording:
+    """The recording of a deployment's members with a lane for the coordinator of each group, or of the named one."""
+    clients = {one.member_id: one.client_id for one in truth.records if one.member_id and one.client_id}
+    groups: dict[str, list[Changed]] = {}
+    for one in truth.changes or ():
+        if group in ("", one.group):
+            groups.setdefault(one.group, []).append(one)
+    is_alone = group or len({one.group for one in truth.records if one.group}) == 1
+    parts, moments = [*members.parts], [*members.moments]
+    for group_id, changes in sorted(groups.items()):
+        name = COORDINATOR if is_alone else f"{group_id}: {COORDINATOR}"
+        parts.append(Part(name, COORDINATOR, (*OF_CONSUMERS, *OF_CLASSIC)))
+        moments += _moments(name, changes, clients)
+    return Recording(members.title, members.source, parts, sorted(moments, key=attrgetter("at_ms")))
+
+
+def _moments(name: str, changes: Iterable[Changed], clients: Mapping[str, str]) -> Iterator[Moment]:
+    """A step for each visible change; a heartbeat that only restarts a session timer is none."""
+    last = Shown()
+    for _, at_ms, change in changes:
+        shown = _show_group(change, clients)
+        if shown == last:
+            continue
+        last = shown
+        why = f"answers {type(change.request).__name__.removesuffix('Request')} of {change.client}"
+        action = why if change.request is not None else "acts as a timer runs out"
+        yield Moment(f"{name} {action}", at_ms + STARTED_MS, name, action, components={name: shown})
+
+
+def _show_group(change: Change, clients: Mapping[str, str]) -> Shown:
+    """The group after the change, with clients for members."""
+    look = look_at_group(change.after, change.image.names, _describe_assignment)
+    if change.after is None:
+        return Shown("no group", look)
+    many = Counter(clients.get(who, who) for who in change.after.members)
+    names = {who: _name(who, clients, many) for who in change.after.members}
+    states = [state._replace(of=names.get(state.of, state.of)) for state in look.states]
+    fields = [(_rename(field, names), _rename(value, names)) for field, value in look.fields]
+    queues = [(queue, [_rename(item, names) for item in items]) for queue, items in look.queues]
+    epoch = next(f"{field} {value}" for field, value in fields if field in ("group epoch", "generation"))
+    return Shown(f"{look.states[0].state}, {epoch}", Look(states, fields, queues))
+
+
+def _name(who: str, clients: Mapping[str, str], many: Counter[str]) -> str:
+    """The client of a member, plus the beginning of the member id if the client has several members."""
+    client = clients.get(who, who)
+    return client if many[client] == 1 else f"{client} ({who.removeprefix(client)[:6]})"
+
+
+def _rename(text: str, names: Mapping[str, str]) -> str:
+    for who, name in names.items():
+        text = text.replace(who, name)
+    return text
+
+
+def _describe_assignment(assignment: bytes) -> str:
+    """The assignment of a classic member."""
+    try:
+        return list_partitions(decode_assignment(assignment).partitions) if assignment else "nothing"
+    except FsmError:
+        return f"{len(assignment)} bytes"
