@@ -17,10 +17,9 @@ from typing import Any
 
 from fsm.conformance.families import SEVERAL_VERSIONS, TOPICS
 from fsm.conformance.follower import Expectation
-from fsm.conformance.offsets_log import OFFSETS_TOPIC, OffsetsLog
 from fsm.conformance.peer import Observed
 from fsm.conformance.steps import Response, TopicChange, WalkRequest, record_group
-from fsm.conformance.topics import Topics, metadata
+from fsm.conformance.topics import OFFSETS_TOPIC, OffsetsLog, Topics, metadata
 from fsm.errors import InputError
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.json_form import error_name
