@@ -6,14 +6,18 @@ for the report.
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
+from fsm.audit.findings import Finding
+from fsm.audit.incidents import Incident
 from fsm.audit.reading.certainty import Understood
+from fsm.audit.report.group_views import Overview
 from fsm.errors import InputError
 from fsm.render.wording import many, utc
 from fsm.spark.options import IN_PROCESS, Options
@@ -121,7 +125,7 @@ def _write_result(inputs: Inputs, totals: Totals, plan: Plan) -> Result:
     from fsm.audit.reading import unparsed
     from fsm.audit.report import report
     from fsm.render.report.folder import write_page
-    from fsm.spark import document, pipeline, tables
+    from fsm.spark import pipeline, tables
 
     work, options = Path(plan.work), plan.options
     if not totals.sums["records"]:
@@ -149,7 +153,7 @@ def _write_result(inputs: Inputs, totals: Totals, plan: Plan) -> Result:
         "known_findings": totals.sums["known"],
     }
     metrics = totals.metrics()
-    document.write(
+    _write_document(
         work / MARK,
         read,
         metrics,
@@ -192,3 +196,41 @@ def explain_nothing(files: int, first: str, totals: Totals, options: Options) ->
         f"{wrote} wrote any of the {files} files (the first is {first})",
         remedy="see `fsm audit --help` for what can be read",
     )
+
+
+# `audit.json`, streamed, in a fixed order.
+
+
+def _write_document(
+    path: Path,
+    inputs: Mapping[str, Any],
+    metrics: Mapping[str, Any],
+    groups: Iterable[Overview],
+    *,
+    incidents: Iterable[Incident],
+    findings: Iterable[Finding],
+    coordinators: bool,
+) -> None:
+    """Writes `{"inputs": {...}, "groups": [...], "incidents": [...], "findings": [...], "metrics": {...}}`.
+
+    Members without logs are counted only if there are records of coordinators.
+    """
+    with path.open("w", encoding="utf-8") as out:
+        out.write('{"inputs": ' + json.dumps(inputs))
+        _write_list(out, "groups", (_describe_group(one, coordinators=coordinators) for one in groups))
+        _write_list(out, "incidents", (one.to_json() for one in incidents))
+        _write_list(out, "findings", (one.to_json() for one in findings))
+        out.write(',\n"metrics": ' + json.dumps(metrics) + "}\n")
+
+
+def _write_list(out: TextIO, name: str, items: Iterable[Mapping[str, Any]]) -> None:
+    out.write(f',\n"{name}": [')
+    out.writelines((",\n " if number else "\n ") + json.dumps(item) for number, item in enumerate(items))
+    out.write("]")
+
+
+def _describe_group(one: Overview, *, coordinators: bool) -> Mapping[str, Any]:
+    document = asdict(one)
+    if not coordinators:
+        del document["members_without_logs"]
+    return document

@@ -24,9 +24,9 @@ from fsm.audit.group_audit import GroupAudit
 from fsm.audit.incidents.cause_rules import RULES, WEAK_SPOTS, Rule, Scope, What
 from fsm.audit.incidents.member_lives import MemberLives
 from fsm.audit.incidents.next_steps import Step, step_of
-from fsm.audit.incidents.wording import describe_consequences
 from fsm.audit.limits import SETTLED_MS
-from fsm.audit.wording import list_members
+from fsm.audit.wording import list_members, names, seconds, units
+from fsm.render.wording import many
 
 _SEVERITIES, _KINDS = list(Severity), list(FindingKind)
 _NUMBERED = re.compile(r"(?:: |\()(W\d+|G3)\b")
@@ -269,9 +269,9 @@ def _sentence(rule: Rule, own: Sequence[Finding], root: Finding, blamed: Sequenc
     if len(own) == 1 and rule.scope is not Scope.INSTANCE:
         return root.summary
     if not rule.sentence:
-        return "; ".join([root.summary, *describe_consequences((one for one in own if one is not root), blamed)])
+        return "; ".join([root.summary, *_describe_consequences((one for one in own if one is not root), blamed)])
     happened = rule.sentence.format(who=list_members(blamed), setting=setting)
-    return f"{happened}: {'; '.join(describe_consequences(own, blamed))}"
+    return f"{happened}: {'; '.join(_describe_consequences(own, blamed))}"
 
 
 def _hazard(root: Finding, step: Step, lives: MemberLives) -> str:
@@ -280,3 +280,65 @@ def _hazard(root: Finding, step: Step, lives: MemberLives) -> str:
         numbers = _NUMBERED.findall(root.summary)
         return numbers[-1].lower() if numbers else "w1" if root.cause is Cause.LEFT_OUT else ""
     return step.hazard if lives.logs_each_heartbeat(root.member, root.start_ms) else ""
+
+
+# Consequences.
+
+
+K = FindingKind
+_OF_UNITS = (K.RAN_TWICE, K.UNASSIGNED_WORK, K.TASK_ZOMBIE)
+
+
+def _describe_consequences(findings: Iterable[Finding], blamed: Sequence[str]) -> Iterator[str]:
+    """A clause for each kind of findings of one cause, in the order of kinds.
+
+    `blamed` are the members that the sentence has named before.
+    """
+    by_kind: dict[FindingKind, list[Finding]] = {}
+    for found in findings:
+        by_kind.setdefault(found.kind, []).append(found)
+    named = ""
+    for kind in FindingKind:
+        if own := by_kind.get(kind):
+            members = list(dict.fromkeys(found.member for found in own if found.member))
+            who = list_members(members) if set(members) != set(blamed) else "it" if len(members) == 1 else "they"
+            what = _what(own)
+            same, named = bool(what) and what == named, what
+            longest = seconds(max(found.end_ms - found.start_ms for found in own))
+            yield _CLAUSES[kind].format(
+                who=who,
+                what="these" if same else what,
+                longest=longest,
+                times=f" {len(own)} times" if len(own) > 1 else "",
+                count=len(own),
+                piled=f", and {many(piled, 'record')} piled up" if (piled := sum(f.piled_up or 0 for f in own)) else "",
+            )
+
+
+def _what(own: Sequence[Finding]) -> str:
+    about = sorted({partition for found in own for partition in found.partitions})
+    return units(about) if own[0].kind in _OF_UNITS else names(about)
+
+
+_CLAUSES = {
+    K.DOUBLE_OWNERSHIP: "{what} had two owners{times}, for up to {longest}",
+    K.UNOWNED_PARTITION: "{what} had no owner for up to {longest}{piled}",
+    K.LOST_WITHOUT_CALLBACK: "{what} were taken without a callback",
+    K.PARTITIONS_LOST: "{what} were lost{times}",
+    K.CALLBACK_NOT_OWNED: "a callback named {what}, which {who} no longer had",
+    K.LATE_LEAVE: "{who} left up to {longest} late",
+    K.MEMBER_OUT_FOR_GOOD: "{who} got a fatal error and left the group for good",
+    K.FENCING_LOOP: "{who} lost the membership again and again",
+    K.LISTENER_ERROR: "a callback failed{times}",
+    K.SLOW_CALLBACK: "the longest took {longest}",
+    K.RAN_TWICE: "{what} ran on two workers at once, for up to {longest}",
+    K.UNASSIGNED_WORK: "{what} ran nowhere for up to {longest}",
+    K.CONFIG_LAG: "{who} lagged for {longest}",
+    K.TASK_ZOMBIE: "{what} went on",
+    K.STUCK_STATE: "{who} waited in one state for up to {longest}",
+    K.REBALANCE_STORM: "{who} did little but rebalance",
+    K.HEARTBEAT_GAP: "{who} sent no heartbeat for up to {longest}",
+    K.ILLEGAL_TRANSITION: "{count} of them",
+    K.UNPARSED_LINES: "{count} stretches are not known",
+}
+"""`{times}` and `{count}` are the number of findings, `{longest}` is the duration of the longest one."""
