@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fsm.check.catalog import SHIPPED, require_numpy
 from fsm.cli import add_command, out
-from fsm.cli.check_engine import choice_of, making
-from fsm.cli.check_options import GROUPS, add_options
+from fsm.cli.check_options import GROUPS, add_options, choice_of, making
 from fsm.cli.models import find_maker, list_machines
 from fsm.cli.output import check_folder, write
 from fsm.document import to_json

@@ -14,8 +14,8 @@ from patience import PATIENCE_S, wait_until
 from fsm.check import Limits
 from fsm.check.examples.lock import lock
 from fsm.check.search import Search
-from fsm.cli import check_engine, main
-from fsm.cli.check_engine import Choice, choose
+from fsm.cli import check, main
+from fsm.cli.check_options import Choice, choose
 from fsm.errors import InputError
 
 ENDLESS = """
@@ -92,7 +92,7 @@ def test_spark_takes_over_when_memory_would_not_do(
         def __exit__(self, *_: object) -> None:
             pass
 
-    usual = check_engine.making
+    usual = check.making
 
     def making(engine: str, then: str, memo: object, master: str | None) -> object:
         if engine == "spark":
