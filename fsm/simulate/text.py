@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from fsm.simulate.machines.measures import name_measure
+from fsm.simulate.machines.watch import name_measure
 from fsm.simulate.outcome import Outcome
 from fsm.simulate.writing import show_ms
 

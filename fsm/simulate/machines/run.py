@@ -20,8 +20,7 @@ from fsm.errors import IllegalTransition, InputError
 from fsm.exchange import Place, Role
 from fsm.simulate.deployment import Deed
 from fsm.simulate.machines.deployment import NEVER, Delay, Machines
-from fsm.simulate.machines.measures import AWAY, Measures
-from fsm.simulate.machines.properties import Watched
+from fsm.simulate.machines.watch import AWAY, Measures, Watched
 from fsm.simulate.outcome import (
     PATIENCE,
     QUIET_MS,
