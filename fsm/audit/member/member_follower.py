@@ -19,9 +19,8 @@ from fsm.audit.hygiene.stream import ProcessStreams
 from fsm.audit.limits import UNDATED_MS, Limits
 from fsm.audit.member.consumer_instance import ConsumerInstance
 from fsm.audit.member.contradictions import Contradictions
-from fsm.audit.member.given_up import GivenUpHeartbeats
 from fsm.audit.member.interrupted import InterruptedRevocation
-from fsm.audit.member.membership import Membership
+from fsm.audit.member.membership import GivenUpHeartbeats, Membership
 from fsm.audit.member.owned_partitions import OwnedPartitions
 from fsm.audit.member.ownership import Ownership
 from fsm.audit.member.subscription import Rebalances, Subscriptions

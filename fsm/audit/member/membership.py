@@ -1,4 +1,4 @@
-"""The membership of one consumer instance: fencing, fatal errors, leaves, heartbeats."""
+"""The membership of one consumer instance: fencing, fatal errors, leaves, heartbeats, and those that it abandoned."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 from fsm.audit.findings import Cause, FindingKind
 from fsm.audit.follower import Follower, Rows, on
-from fsm.audit.limits import LATE_LEAVE_MS, SETTLED_MS, Limits
+from fsm.audit.limits import DEFAULT_REQUEST_TIMEOUT_MS, LATE_LEAVE_MS, SETTLED_MS, Limits
 from fsm.audit.member.consumer_instance import ConsumerInstance
 from fsm.audit.member.owned_partitions import OwnedPartitions
-from fsm.audit.rows import At, CoordinatorAway, Ended, Known
+from fsm.audit.rows import At, CoordinatorAway, Ended, GivenUp, Known
 from fsm.audit.wording import seconds
-from fsm.trace import Kind, TraceRecord
+from fsm.trace import Kind, Partition, TraceRecord
 
 _SHOWN_LOSSES = 10
 """Most lines of losses in the finding of one loop."""
@@ -205,3 +205,40 @@ class Membership(Follower):
     def _leave(self, _known: Known) -> None:
         self._leave_group()
         self.leave = None
+
+
+class GivenUpHeartbeats(Follower):
+    """Yields a `GivenUp` when the callback that ran at the time has ended."""
+
+    def __init__(self, consumer: ConsumerInstance) -> None:
+        self.consumer = consumer
+        self.assigning: tuple[Partition, ...] = ()
+        self.waiting: list[At] = []
+
+    def finish(self) -> Rows:
+        return self._end(self.consumer.last.ts_ms)
+
+    @on(Kind.HEARTBEAT_GIVEN_UP)
+    def _give_up(self, known: Known) -> Rows:
+        self.waiting.append(known.at)
+        return () if self.assigning else self._end(known.at.ts_ms)
+
+    @on(Kind.ASSIGN_BEGIN)
+    def _begin(self, known: Known) -> None:
+        self.assigning = known.record.partitions
+
+    @on(Kind.ASSIGN_END, Kind.CALLBACK_FAILED)
+    def _return(self, known: Known) -> Rows:
+        return self._end(known.at.ts_ms)
+
+    @on(Kind.TRANSITION)
+    def _step(self, known: Known) -> Rows:
+        """At INFO only a transition shows that the callback has returned; a new target does not."""
+        return () if known.record.next_state == "RECONCILING" else self._end(known.at.ts_ms)
+
+    def _end(self, end_ms: int) -> Rows:
+        own = self.consumer
+        assigning, waiting, self.assigning, self.waiting = self.assigning, self.waiting, (), []
+        timeout_ms = own.setting_ms("request.timeout.ms") or DEFAULT_REQUEST_TIMEOUT_MS
+        for at in waiting:
+            yield GivenUp(own.group, own.member, at.ts_ms, assigning, end_ms, timeout_ms, at.place)
