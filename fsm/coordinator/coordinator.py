@@ -41,7 +41,7 @@ from fsm.coordinator.model.step import Answer, Refused, Request, ResponseBody, S
 from fsm.coordinator.model.timers import TimerKind
 from fsm.coordinator.offsets import deletion, transactions
 from fsm.coordinator.offsets import offsets as committed
-from fsm.coordinator.offsets.expiry import expire_offsets
+from fsm.coordinator.offsets.deletion import expire_offsets
 from fsm.coordinator.offsets.offsets import NO_OFFSETS, Offsets, apply_offsets
 from fsm.coordinator.offsets.transactions import NO_TRANSACTIONS, Transactions
 from fsm.errors import InputError
