@@ -16,8 +16,7 @@ from fsm.capture.auditing import Auditing
 from fsm.capture.following import Following
 from fsm.capture.watch import Watch
 from fsm.kit.check import Finding
-from fsm.kit.judge import Judge, Report
-from fsm.kit.report import report_lines
+from fsm.kit.judge import Judge, Report, report_lines
 from fsm.render.wording import clock, name, show
 from fsm.wire.exchange import Exchange, Note, to_line
 

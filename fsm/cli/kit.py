@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _checks(args: argparse.Namespace) -> int:
     from fsm.kit.checks import CHECKS
-    from fsm.kit.report import check_lines
+    from fsm.kit.judge import check_lines
 
     if args.json:
         fields = ("id", "protocol", "clause", "rule")
@@ -110,8 +110,7 @@ def _checks(args: argparse.Namespace) -> int:
 
 
 def _judge(args: argparse.Namespace) -> int:
-    from fsm.kit.judge import judge
-    from fsm.kit.report import finding_document, report_lines, status, verdicts
+    from fsm.kit.judge import finding_document, judge, report_lines, status, verdicts
 
     traces = [(path, _read(path)) for path in args.traces]
     reports = [(path, judge(seen)) for path, seen in traces]
@@ -161,8 +160,8 @@ def _run(args: argparse.Namespace) -> int:
     import asyncio
 
     from fsm.kit import documents
+    from fsm.kit.judge import status
     from fsm.kit.processes import OurPlace, run_all
-    from fsm.kit.report import status
     from fsm.kit.scenarios import find_scenarios
 
     try:

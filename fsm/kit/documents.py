@@ -10,10 +10,9 @@ from xml.sax.saxutils import quoteattr
 
 from fsm.kit.check import Check, Finding, Grade
 from fsm.kit.checks import CHECKS
-from fsm.kit.judge import FAILED, Report, merge
+from fsm.kit.judge import FAILED, Report, finding_document, finding_lines, merge, verdicts
 from fsm.kit.picture import format_story, picture
 from fsm.kit.processes import Result
-from fsm.kit.report import finding_document, finding_lines, verdicts
 from fsm.wire.exchange import Exchange
 
 

@@ -16,9 +16,8 @@ from typing import NamedTuple
 
 from fsm.kit import documents
 from fsm.kit.checks import CHECKS
-from fsm.kit.judge import judge, merge
+from fsm.kit.judge import judge, merge, verdicts
 from fsm.kit.processes import Result
-from fsm.kit.report import verdicts
 from fsm.kit.scenarios import SCENARIOS
 from fsm.wire import read_lines
 from tests.kit.clients import BUILT, PYTHON
