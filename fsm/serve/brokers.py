@@ -40,8 +40,7 @@ from fsm.serve.cluster import Cluster, Served
 from fsm.serve.effects import Append, Effect, HangUp, ReadOn, Replace, Send
 from fsm.serve.faults import Do, Rule, Seen, groups_of, members_of, partitions_of
 from fsm.serve.refusals import refusal
-from fsm.serve.request_context import RequestContext
-from fsm.serve.requests import Requests, read_header
+from fsm.serve.requests import RequestContext, Requests, read_header
 from fsm.serve.timers import Timers
 from fsm.wire.exchange import Exchange, Note
 

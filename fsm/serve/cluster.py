@@ -24,8 +24,7 @@ from fsm.serve.coordinators import Coordinators
 from fsm.serve.effects import Append, Replace
 from fsm.serve.group_log import GROWTH, GROWTH_WHEN_FULL, GroupLog
 from fsm.serve.refusals import GROUPS_SINCE
-from fsm.serve.request_context import RequestContext
-from fsm.serve.requests import list_versions
+from fsm.serve.requests import RequestContext, list_versions
 from fsm.serve.topics import ANSWERED, LEGAL_TOPIC, OFFSETS_TOPIC, Topics
 
 CLUSTER_ID = "fsm-serve"

@@ -49,7 +49,7 @@ from fsm.protocol.messages import (
 )
 from fsm.serve.group_log import GroupLog
 from fsm.serve.refusals import GROUPS_SINCE
-from fsm.serve.request_context import RequestContext
+from fsm.serve.requests import RequestContext
 
 MISSING_IS_ERROR_SINCE = 6
 """The version of DescribeGroups from which on an unknown group is an error, not a dead group."""

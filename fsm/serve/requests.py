@@ -1,5 +1,6 @@
-"""The decoding of frames, in the supported versions. A repeated heartbeat is decoded once: without events, heartbeats
-of a member differ only in the correlation id.
+"""Requests: the decoding of frames, in the supported versions, and what a response depends on besides.
+
+A repeated heartbeat is decoded once: without events, heartbeats of a member differ only in the correlation id.
 
 Source of the versions: `ApiKeys.apisForListener(BROKER)` of kafka-clients 4.0.0, 4.0.1, 4.1.0, 4.1.1, 4.2.0, 4.3.0,
 4.3.1 and 4.4.0, without versions that are not stable.
@@ -8,6 +9,7 @@ Source of the versions: `ApiKeys.apisForListener(BROKER)` of kafka-clients 4.0.0
 from __future__ import annotations
 
 from collections.abc import Mapping
+from random import Random
 from typing import Any, NamedTuple
 
 from fsm.errors import InputError
@@ -100,3 +102,20 @@ def list_versions(release: str) -> dict[int, tuple[int, int]]:
         for name, api in sorted(APIS.items())
         if name not in NOT_SUPPORTED
     }
+
+
+class RequestContext(NamedTuple):
+    """The inputs of a response besides the request."""
+
+    token: int
+    """Identifies the request, whose answer may be sent later."""
+    broker: int
+    connection: int
+    """The number of the connection; a later one has a higher number."""
+    client_id: str
+    client_host: str
+    """The client's host as Kafka prints it: `/127.0.0.1`."""
+    version: int
+    now_ms: float
+    random: Random
+    """The source of new ids."""

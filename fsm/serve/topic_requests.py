@@ -13,7 +13,7 @@ from fsm.errors import InputError
 from fsm.protocol import messages as m
 from fsm.protocol.assignment import NO_TOPIC_ID, TopicId
 from fsm.protocol.error_codes import ErrorCode
-from fsm.serve.request_context import RequestContext
+from fsm.serve.requests import RequestContext
 from fsm.serve.topics import MOST_PARTITIONS, OFFSETS_TOPIC, TooManyError, Topics, check_name
 
 MOST_DESCRIBED = 2_000
