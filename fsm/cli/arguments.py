@@ -1,20 +1,17 @@
-"""Parses arguments of commands: a table by name or file, a broker setting, an address."""
+"""Arguments of several commands: a broker's setting, an address, and the options of TLS and SASL."""
 
 from __future__ import annotations
 
+import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
-    from fsm.table import Table
+    import ssl
 
-
-def find_table(name: str) -> Table:
-    """The table of a name or file. Raises `InputError` for an unknown name and for a file that is no table."""
-    from fsm.tables.files import find_table as find
-
-    return find(name)
+    from fsm.wire.login import Security
 
 
 def setting(text: str) -> tuple[str, str]:
@@ -38,3 +35,52 @@ def address(text: str, option: str = "--broker") -> tuple[str, int]:
     if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
         raise InputError(f"must be HOST:PORT, not {text!r}", option)
     return host.strip("[]"), int(port)
+
+
+SECURITY = ("tls", "cafile", "user", "password_file")
+
+
+def add_security_options(command: argparse.ArgumentParser) -> None:
+    """Registers the options of connections with TLS or SASL."""
+    command.add_argument("--tls", action="store_true", help="connect to the brokers with TLS")
+    command.add_argument(
+        "--cafile", metavar="FILE", type=Path, help="CA certificates to trust, as PEM (those of the system)"
+    )
+    command.add_argument("--user", metavar="NAME", default="", help="user for SASL/PLAIN")
+    command.add_argument("--password-file", metavar="FILE", type=Path, help="file with the password on its first line")
+
+
+def read_security(args: argparse.Namespace) -> Security:
+    """The security of the options. Raises `InputError` for an unreadable file and for contradictory options."""
+    from fsm.wire.login import Security
+
+    if bool(args.user) != (args.password_file is not None):
+        raise InputError(
+            "--user and --password-file go together",
+            "--user" if args.user else "--password-file",
+            "give both or neither",
+        )
+    if args.cafile and not args.tls:
+        raise InputError("needs --tls", "--cafile", "add it, or leave this out")
+    password = ""
+    if args.password_file is not None:
+        try:
+            password = args.password_file.read_text(encoding="utf-8").partition("\n")[0].rstrip("\r")
+        except (OSError, ValueError) as problem:
+            why = getattr(problem, "strerror", None) or "it is not text"
+            raise InputError(f"cannot be read: {why}", str(args.password_file), "name a readable file") from None
+    return Security(read_authorities(args.cafile) if args.tls else None, args.user, password)
+
+
+def read_authorities(cafile: Path | None) -> ssl.SSLContext:
+    """A client's TLS context with these authorities or the system's. Raises `InputError` for an unusable file."""
+    import ssl
+
+    try:
+        return ssl.create_default_context(cafile=cafile)
+    except ssl.SSLError as problem:
+        raise InputError(
+            f"holds no certificates: {problem.reason or problem}", str(cafile), "give a PEM file"
+        ) from None
+    except OSError as problem:
+        raise InputError(f"cannot be read: {problem.strerror}", str(cafile), "give a PEM file") from None

@@ -15,10 +15,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fsm.audit.limits import Limits
 from fsm.cli import add_command, at_least, audit_compare, audit_follow
-from fsm.cli.arguments import address
+from fsm.cli.arguments import SECURITY, add_security_options, address, read_security
 from fsm.cli.audit_summary import check_understood, print_summary
 from fsm.cli.output import write_pieces
-from fsm.cli.security import OPTIONS, add_security_options, read_security
 from fsm.errors import FsmError, InputError
 from fsm.logs import formats
 from fsm.spark.options import IN_PROCESS, Options
@@ -185,7 +184,7 @@ def run(args: argparse.Namespace) -> int:
         skip_pandas()
     if options.since_ms is not None and options.until_ms is not None and options.since_ms > options.until_ms:
         raise InputError("is after --until", f"--since {args.since}", "give a time before it")
-    given = [name for name in OPTIONS if getattr(args, name)]
+    given = [name for name in SECURITY if getattr(args, name)]
     if given and not args.lag_from and not any(path.startswith("kafka://") for path in args.paths):
         raise InputError("is for --lag-from, and for topics that are followed", f"--{given[0].replace('_', '-')}")
     if args.follow:

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from fsm.cli import at_least
-from fsm.cli.arguments import address
+from fsm.cli.arguments import address, read_security
 from fsm.cli.audit_summary import check_understood, print_change
-from fsm.cli.security import read_security
 from fsm.errors import InputError
 from fsm.logs.reading.opening import is_archive
 from fsm.spark.live.follow_options import CHECKPOINT, TOPICS, Follow, Followed

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fsm.cli import add_command, at_least, out
-from fsm.cli.arguments import address
-from fsm.cli.security import read_authorities
+from fsm.cli.arguments import address, read_authorities
 from fsm.errors import InputError
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from fsm.cli import add_command, at_least, out
-from fsm.cli.arguments import address, setting
-from fsm.cli.security import add_security_options, read_security
+from fsm.cli.arguments import add_security_options, address, read_security, setting
 from fsm.errors import InputError
 
 if TYPE_CHECKING:

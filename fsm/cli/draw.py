@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fsm.cli import add_command, out, word_list
-from fsm.cli.arguments import find_table
 from fsm.cli.output import write
 from fsm.errors import InputError
 from fsm.render import FORMS, SHIPPED
@@ -94,6 +93,8 @@ def _tables(names: list[str]) -> tuple[Table, ...]:
         from fsm.tables import ALL
 
         return ALL
+    from fsm.tables.files import find_table
+
     tables = tuple(find_table(name) for name in dict.fromkeys(names))
     by_name: dict[str, str] = {}
     for given, table in zip(dict.fromkeys(names), tables, strict=True):

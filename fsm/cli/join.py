@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
 from fsm.cli import add_command, at_least, out
-from fsm.cli.security import add_security_options, read_security
+from fsm.cli.arguments import add_security_options, read_security
 from fsm.errors import InputError
 
 if TYPE_CHECKING:

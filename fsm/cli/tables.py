@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fsm.cli import add_command, out
-from fsm.cli.arguments import find_table
 
 if TYPE_CHECKING:
     from fsm.table import Table
@@ -54,6 +53,8 @@ def run(args: argparse.Namespace) -> int:
 
         out(_listing(ALL, args.format))
     else:
+        from fsm.tables.files import find_table
+
         out(_one(find_table(args.name), args.format))
     return 0
 
@@ -63,14 +64,10 @@ def _listing(tables: Sequence[Table], form: str) -> str:
         from fsm.render.tables.markdown import index
 
         return index(tables)
-    if form == "text":
-        from fsm.render.tables.text import listing
+    if form in ("text", "stub"):
+        from fsm.render.tables.text import listing, stub
 
-        return listing(tables)
-    if form == "stub":
-        from fsm.render.tables.stubs import stub
-
-        return stub(tables)
+        return listing(tables) if form == "text" else stub(tables)
     entries = [_entry(table) for table in tables]
     if form == "json":
         import json
@@ -93,14 +90,10 @@ def _one(table: Table, form: str) -> str:
         from fsm.render.tables.markdown import markdown
 
         return markdown(table)
-    if form == "text":
-        from fsm.render.tables.text import text
+    if form in ("text", "stub"):
+        from fsm.render.tables.text import stub, text
 
-        return text(table)
-    if form == "stub":
-        from fsm.render.tables.stubs import stub
-
-        return stub((table,))
+        return text(table) if form == "text" else stub((table,))
     from fsm.document import to_json, to_yaml
 
     return to_json(table) if form == "json" else to_yaml(table)
