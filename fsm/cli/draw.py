@@ -136,7 +136,7 @@ def _write_files(files: dict[Path, bytes], args: argparse.Namespace) -> int:
 
 
 def _timelines(args: argparse.Namespace) -> int:
-    from fsm.audit.report.picture import of_files
+    from fsm.audit.picture import of_files
     from fsm.render.timeline.ownership import svg
 
     if args.names or args.check:
@@ -198,7 +198,7 @@ def _beside(args: argparse.Namespace) -> tuple[dict[str, bytes], dict[str, tuple
     if args.names:
         return {}, {}
     from fsm import reference
-    from fsm.audit.connect import picture as connect_picture
+    from fsm.audit import picture as audit_picture
     from fsm.check import catalog as check_catalog
     from fsm.kit import picture as kit_picture
     from fsm.scenario import pictures
@@ -206,7 +206,7 @@ def _beside(args: argparse.Namespace) -> tuple[dict[str, bytes], dict[str, tuple
 
     pages = reference.pages()
     suffixes = {f".{FORMS[form]}" for form in args.format}
-    places = (pictures, connect_picture, check_catalog, kit_picture, simulate_picture)
+    places = (pictures, audit_picture, check_catalog, kit_picture, simulate_picture)
     pictured = places if suffixes & {".svg", ".mmd", ".puml"} else ()  # each needs a search or a run
     drawn = (*(one for place in pictured for one in place.shipped_pictures()), *pages.items())
     further = {file: content for file, content in drawn if Path(file).suffix in suffixes}

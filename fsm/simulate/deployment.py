@@ -7,11 +7,19 @@ the run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import log
+from typing import TYPE_CHECKING
+
+import xxhash
 
 from fsm.cluster.network import Latency
+from fsm.errors import InputError
 from fsm.protocol.releases import LATEST
+
+if TYPE_CHECKING:
+    from fsm.simulate.machines.deployment import Machines
 
 CONSUMER, CLASSIC, CONNECT = "consumer", "classic", "connect"
 UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -163,3 +171,37 @@ class Deployment:
             for number in range(service.processes)
             if target in ("any", service.name, service.process(number), service.host(number))
         ]
+
+
+# The schedule: plans, and random faults as a seed draws them. Each draw depends on the seed and its purpose, so that
+# removing a fault changes no other.
+
+
+def draw(seed: int, *what: object) -> float:
+    """A uniform random number in [0, 1) for this purpose."""
+    return xxhash.xxh3_64_intdigest(" ".join(map(str, what)).encode(), seed) / (1 << 64)
+
+
+def expand(deployment: Deployment | Machines, seed: int) -> tuple[Deed, ...]:
+    """All deeds by time. Raises `InputError` if there are too many."""
+    deeds = list(deployment.deeds)
+    for i, rate in enumerate(deployment.rates):
+        for deed in _draw(rate, i, deployment, seed):
+            deeds.append(deed)
+            if len(deeds) > MOST_DEEDS:
+                raise InputError(f"more than {MOST_DEEDS} faults", "every", "make them rarer")
+    return tuple(sorted(deeds, key=lambda deed: (deed.at_ms, deed.what, deed.target)))
+
+
+def _draw(rate: Rate, number: int, deployment: Deployment | Machines, seed: int) -> Iterator[Deed]:
+    targets = deployment.list_targets(rate)
+    at_ms, n = float(rate.from_ms), 0
+    while True:
+        at_ms += -rate.every_ms * log(1 - draw(seed, number, n, "when"))
+        if at_ms >= min(rate.until_ms, deployment.lasts_ms):
+            return
+        target = targets[int(draw(seed, number, n, "whom") * len(targets))]
+        shortest, longest = rate.for_ms
+        length = shortest + int((longest - shortest + 1) * draw(seed, number, n, "how long"))
+        yield Deed(int(at_ms), rate.what, target, length, rate.amount)
+        n += 1

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from fsm.simulate.connect import ConnectRun
-from fsm.simulate.deployment import CONNECT, Deed, Deployment, Service
+from fsm.simulate.deployment import CONNECT, Deed, Deployment, Service, expand
 from fsm.simulate.group import GroupRun, first_broker
 from fsm.simulate.machines.deployment import Machines
 from fsm.simulate.machines.run import run_machines
 from fsm.simulate.meter import Meter
 from fsm.simulate.outcome import PATIENCE, QUIET_MS, SLICES, GroupOutcome, Outcome, Progress, Truth
-from fsm.simulate.schedule import expand
 
 
 def simulate(

@@ -12,11 +12,10 @@ from typing import Any
 
 from fsm.cluster.network import Latency
 from fsm.errors import InputError
-from fsm.simulate.deployment import Deed, Deployment
+from fsm.simulate.deployment import Deed, Deployment, expand
 from fsm.simulate.machines.deployment import NEVER, Machines
 from fsm.simulate.machines.run import NOT_REACHED, STUCK, MachinesRun
 from fsm.simulate.run import simulate
-from fsm.simulate.schedule import expand
 
 MOST_RUNS = 400
 """The number of runs after which the search ends."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from recordings import opened
 
-from fsm.audit.report.picture import of_files
+from fsm.audit.picture import of_files
 from fsm.cli import main
 
 ARCHIVE = Path(__file__).parents[1] / "data" / "java-logs.tar.xz"

@@ -12,8 +12,7 @@ import pytest
 from connect_scene import A1, B
 from recordings import opened
 
-from fsm.audit.connect.picture import shipped_pictures
-from fsm.audit.report.picture import of_files
+from fsm.audit.picture import of_files, shipped_pictures
 from fsm.cli import main
 from fsm.connect.simulation.cluster import Cluster
 from fsm.connect.units import Unit

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fsm import reference
-from fsm.audit.connect import picture as connect_picture
+from fsm.audit import picture as audit_picture
 from fsm.check import catalog as check_catalog
 from fsm.errors import InputError
 from fsm.kit import picture as kit_picture
@@ -22,7 +22,7 @@ from fsm.tables import ALL
 
 TEXTS = ("dot", "mermaid", "plantuml", "markdown")
 FOLDER = Path(__file__).parents[2] / "diagrams"
-PLACES = (pictures, connect_picture, check_catalog, kit_picture, simulate_picture)
+PLACES = (pictures, audit_picture, check_catalog, kit_picture, simulate_picture)
 PICTURES = tuple(name for place in PLACES for name in place.PICTURES)
 
 

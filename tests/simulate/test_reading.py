@@ -10,7 +10,7 @@ from simulate_scene import FAULTS, HEAD, SERVICES, deployment
 from fsm.cli import main
 from fsm.errors import InputError
 from fsm.simulate import Machines, read, simulate, write
-from fsm.simulate.schedule import expand
+from fsm.simulate.deployment import expand
 
 GOOD = HEAD.format(lasts="12m", loses="0.1%") + SERVICES["mixed"] + FAULTS
 

@@ -18,7 +18,7 @@ import xxhash
 from fsm.cluster.cluster import STARTED_MS
 from fsm.errors import IllegalTransition, InputError
 from fsm.exchange import Place, Role
-from fsm.simulate.deployment import Deed
+from fsm.simulate.deployment import Deed, draw
 from fsm.simulate.machines.deployment import NEVER, Delay, Machines
 from fsm.simulate.machines.watch import AWAY, Measures, Watched
 from fsm.simulate.outcome import (
@@ -31,7 +31,6 @@ from fsm.simulate.outcome import (
     Truth,
     Violation,
 )
-from fsm.simulate.schedule import draw
 from fsm.table import Kind, Symbol
 from fsm.trace import Kind as RecordKind
 from fsm.trace import TraceRecord

@@ -1,17 +1,18 @@
-"""The picture of a recorded Connect cluster: its workers, the units they ran, and scheduled delays."""
+"""Pictures of recorded groups by time: partitions over consumers; units over Connect workers, with scheduled delays."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import as_file, files
+from pathlib import Path
 
-from fsm.audit.local import audit_files
+from fsm.audit.local import Options, audit_files
 from fsm.audit.rows import GroupRows, Seen
 from fsm.audit.wording import UNIT, unit
 from fsm.connect.units import Unit
 from fsm.logs.programs.connect_worker import MACHINE
-from fsm.render.timeline.ownership import Bar, Mark, Picture, Stay, picture, svg
+from fsm.render.timeline.ownership import Bar, Mark, Partition, Picture, Stay, picture, svg
 from fsm.trace import Kind
 
 PICTURES = ("connect-bounced-worker-recorded",)
@@ -21,6 +22,30 @@ MARGIN_MS = 2_000
 """Time shown before and after the delay."""
 _NUMBER = re.compile(r"(?:-[0-9a-f]+){5}$")
 """The UUID that a member id has after the client id."""
+
+
+def of_files(paths: Iterable[Path], options: Options | None = None) -> dict[str, Picture]:
+    """The picture of every group in some log files. Raises `OSError` for a file that cannot be read."""
+    audit = audit_files(paths, options)
+    connect = [seen for seen in audit.seen if seen.record.machine == MACHINE]
+    workers = {seen.record.group for seen in connect}
+    rows = audit.rows
+    found = {g: of_workers(g, rows[g], connect) if g in workers else of_consumers(rows[g]) for g in sorted(rows)}
+    return {group: made for group, made in found.items() if made.stays or made.bars}
+
+
+def of_consumers(rows: GroupRows) -> Picture:
+    """The picture of one group of consumers, as their applications saw it; each epoch when it was first printed."""
+    bars = (Bar(Partition(r.topic, r.partition), r.member, r.start_ms, r.end_ms) for r in rows.intervals)
+    stays = (Stay(life.member, life.start_ms, life.end_ms) for life in rows.lives)
+    first: dict[int, Mark] = {}
+    word = "epoch" if any(life.protocol == "consumer" for life in rows.lives) else "generation"
+    for one in rows.rebalances:
+        if one.epoch is not None:
+            mark = Mark(one.start_ms, one.epoch, word=word)
+            first[one.epoch] = min(mark, first.get(one.epoch, mark))
+    marks = (first[epoch] for epoch in sorted(first))
+    return picture(bars, stays, marks, workers_head="Consumers", units_head="Partitions")
 
 
 def of_workers(group: str, rows: GroupRows, records: Sequence[Seen]) -> Picture:
