@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fsm.audit.limits import Limits
-from fsm.cli import add_command, at_least, audit_compare, audit_follow
+from fsm.cli import add_command, at_least, audit_follow
 from fsm.cli.arguments import SECURITY, add_security_options, address, read_security
-from fsm.cli.audit_summary import check_understood, print_summary
-from fsm.cli.output import write_pieces
+from fsm.cli.audit_summary import check_understood, print_summary, print_text
+from fsm.cli.output import write, write_pieces
 from fsm.errors import FsmError, InputError
 from fsm.logs import formats
+from fsm.render.wording import many
 from fsm.spark.options import IN_PROCESS, Options
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from fsm.audit.findings import Finding
     from fsm.audit.incidents import Incident
     from fsm.audit.lag import Lag
-
 
 EXAMPLES = """examples:
   fsm audit logs/ -o out                             every log below logs/, formats detected
@@ -42,6 +42,8 @@ EXAMPLES = """examples:
   fsm audit logs/ -o out --baseline known.txt --junit audit.xml
   fsm audit logs/ -o out --lag lag.txt               output of kafka-consumer-groups --describe in a loop
   fsm audit a.log b.log -o out --master none         in this process, without Spark: faster for a few files"""
+COMPARISON = """
+  fsm audit --compare before after -o compared       what is worse and what is better in a later audit"""
 EXIT = """
 
 exit status: 0 no finding above info; 1 findings; 2 nothing can be read, too little was understood, or Spark cannot
@@ -54,7 +56,7 @@ def add(commands: Any) -> None:
         commands,
         "audit",
         "audit logs of real clients for rebalance problems, on Spark",
-        EXAMPLES + audit_follow.EXAMPLES + audit_compare.EXAMPLES + EXIT,
+        EXAMPLES + audit_follow.EXAMPLES + COMPARISON + EXIT,
         run,
     )
     command.add_argument(
@@ -128,7 +130,7 @@ def add(commands: Any) -> None:
     command.add_argument("--json", action="store_true", help="print the findings as one JSON document")
     command.add_argument("--junit", metavar="FILE", type=Path, help="write incidents as JUnit XML")
     command.add_argument("--sarif", metavar="FILE", type=Path, help="write findings as SARIF 2.1.0")
-    audit_compare.add_options(command)
+    _add_comparison(command)
     audit_follow.add_options(command)
 
 
@@ -156,7 +158,7 @@ def run(args: argparse.Namespace) -> int:
     from fsm.spark.sources import STDIN
 
     if args.compare:
-        return audit_compare.run_compare(args)
+        return _compare(args)
     options = Options(
         format=args.format,
         layout=_layout(args.layout),
@@ -302,3 +304,52 @@ def _percent(text: str) -> float:
     if percent > 100:
         raise argparse.ArgumentTypeError(f"{text!r} is more than 100 %")
     return percent / 100
+
+
+# Comparing two results, before and after a change.
+
+
+PAGE = "compare.html"
+NEVER_THEN = (
+    "follow", "json", "junit", "sarif", "group", "since", "until", "baseline", "lag", "lag_from", "layout",
+    "tls", "cafile", "user", "password_file", "trigger_ms", "expire_ms", "close_ms", "stop_ms", "exec",
+)  # fmt: skip
+"""Options of an audit that a comparison does not take."""
+
+
+def _add_comparison(command: argparse.ArgumentParser) -> None:
+    """Registers the options of a comparison."""
+    command.add_argument(
+        "--compare",
+        action="store_true",
+        help=f"compare the results of two audits, given as PATHs: write {PAGE}, and print what is worse and better",
+    )
+
+
+def _compare(args: argparse.Namespace) -> int:
+    """Writes the page; returns 1 if a group is worse than before. Raises `InputError` for folders without results."""
+    from fsm.render.report.compare import render_comparison
+    from fsm.spark.compare import compare
+
+    if len(args.paths) != 2:
+        raise InputError(
+            "needs two results", "--compare", "give the folder of the older audit, then that of the newer one"
+        )
+    given = [f"--{name.replace('_', '-')}" for name in NEVER_THEN if getattr(args, name)]
+    if given:
+        raise InputError("compares existing results", "--compare", f"leave out {', '.join(given)}")
+    changes = compare(*map(Path, args.paths))
+    page = args.folder / PAGE
+    write(page, render_comparison(changes).encode())
+    counts = ("errors", "warnings", "rebalances", "moved")
+    for name in counts:
+        before, after = getattr(changes.before.counts, name), getattr(changes.after.counts, name)
+        print_text(f"  {name.replace('moved', 'partitions moved'):18} {before:8} -> {after}\n")
+    for change in changes.worse[:5]:
+        more = ", ".join(f"{count} {kind}{f' ({cause})' if cause else ''}" for kind, cause, count in change.came)
+        print_text(f"worse: {change.group}{f': more of {more}' if more else ''}\n")
+    summary = (
+        f"{many(changes.worse_count, 'group')} worse, {changes.better_count} better, {changes.same_count} as before"
+    )
+    print_text(f"{summary}; page: {page}\n")
+    return 1 if changes.worse_count else 0
