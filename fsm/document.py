@@ -93,7 +93,8 @@ def to_yaml(table: Table) -> str:
             return True
 
         def represent_list(self, data: Any) -> yaml.SequenceNode:
-            return self.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=not _holds_mappings(data))
+            on_one_line = not any(isinstance(item, dict) for item in data)
+            return self.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=on_one_line)
 
         def represent_str(self, data: str) -> yaml.ScalarNode:
             return self.represent_scalar("tag:yaml.org,2002:str", data, style="|" if "\n" in data else None)
@@ -142,10 +143,6 @@ def _line(line: Row | Ignore, both: set[str], state_type: type[Symbol]) -> dict[
         if text := getattr(line, key, ""):
             entry[key] = text
     return entry
-
-
-def _holds_mappings(items: Sequence[Any]) -> bool:
-    return any(isinstance(item, dict) for item in items)
 
 
 # Reading.

@@ -225,7 +225,8 @@ class Watch:
             self.notes[seen.event] += 1
             if seen.event not in TROUBLE:
                 return []
-            return [f"{clock(round(seen.at_ms))} connection {seen.about.get('connection', '?')}: {name(_why(seen))}"]
+            where, why = seen.about.get("connection", "?"), f"{seen.event}: {seen.about.get('why', '')}"
+            return [f"{clock(round(seen.at_ms))} connection {where}: {name(why)}"]
         self.exchanges[seen.api] += 1
         self.unanswered += not seen.is_answered
         if why := _unread(seen):
@@ -288,10 +289,6 @@ def _members(group: Group, now_ms: float, left: int) -> Iterator[str]:
         )
     if len(shown) > left:
         yield f"  and {len(shown) - left} more"
-
-
-def _why(note: Note) -> str:
-    return f"{note.event}: {note.about.get('why', '')}"
 
 
 def _unread(exchange: Exchange) -> str:

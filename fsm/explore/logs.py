@@ -39,11 +39,6 @@ RecordedExchange = tuple[Exchange, Sequence[TraceRecord]]
 """An exchange, and the trace records of its member."""
 
 
-def _is_capture(first: bytes) -> bool:
-    """Whether a file with this beginning is a trace of exchanges."""
-    return bool(_EXCHANGES.header.match(first))
-
-
 def _open_capture(file: Path, group: str) -> Recording:
     """The recording of a trace of exchanges. Raises `InputError` with the line for anything else."""
     names: dict[str, str] = {}
@@ -217,7 +212,7 @@ def open_log(file: Path, group: str = "") -> Recording:
         if first.startswith(PACKETS):
             what = f"fsm capture --read {file} -o trace.jsonl makes a trace of it"
             raise InputError("holds packets", str(file), what)
-        if _is_capture(first):
+        if _EXCHANGES.header.match(first):
             return _open_capture(file, group)
         records, missing = _read(file)
     except OSError as problem:

@@ -68,7 +68,6 @@ def _count_open(line: bytes) -> int:
 _BATCHES = (b'{"resourceLogs":', b'{"streams":', b'{"messageType":', b'[{"')
 """How lines with several entries begin, even if the first ones contain few."""
 _SHORTEST, _FEWEST, _FIRST_LINES, _BEFORE = 2000, 3, 50, 200
-_MOST_OVER_LINES = 1 << 20
 
 
 def find_document(head: bytes) -> Document | None:
