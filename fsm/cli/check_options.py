@@ -1,20 +1,23 @@
-"""The options of `fsm check`: the model, the properties and disturbances, the limits of the search, and its engine."""
+"""The options of `fsm check`, and the model that they define; `fsm explore` has those of the model, too."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from fsm.check.catalog import SHIPPED, make_model
 from fsm.cli import at_least
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
-    from fsm.check import Memo
+    from fsm.check import Model
+    from fsm.simulate.machines.deployment import Part
 
+ENGINES = ("memory", "disk", "spark")
+"""Where a search keeps its states."""
 GROUPS = {
     "consumer-group": (
         "members",
@@ -244,61 +247,62 @@ def _topics(text: str) -> dict[str, int]:
     return found
 
 
-# Where states are kept: in memory, in files, or on Spark.
+# The model that they define.
 
 
-ENGINES = ("memory", "disk", "spark")
-LOCAL = "local[*]"
+OWNERS = {**GROUPS, "tables": ("others", "never", "goal")}
+"""Options of each kind of model."""
 
 
-class Choice(NamedTuple):
-    """The engine of a search."""
-
-    first: str
-    then: str = ""
-    """The engine to continue with when the memory limit is reached; "" to stop then."""
-
-
-def choose(engine: str | None, *, has_folder: bool, master: str | None, began_on_spark: bool) -> Choice:
-    """The choice of engine for these options.
-
-    Memory is fastest while it suffices, and files of one process are faster than Spark on one machine. So Spark is used
-    by default only with `--master`, and with `--dir`, a folder that its workers and this process share.
-    `began_on_spark`: the folder already has a search of Spark. Raises `InputError` for contradictory options.
-    """
-    if engine is not None and has_folder != (engine != "memory"):
-        raise InputError("--engine disk or spark and --dir belong together", "--engine", "give --dir DIR, or neither")
-    if master is not None and engine in ("memory", "disk"):
-        raise InputError("--master is for Spark", f"--engine {engine}", "leave one of them out")
-    if master is not None and not has_folder:
-        raise InputError(
-            "--master and --dir belong together", "--master", "give --dir DIR, a folder that all workers share"
-        )
-    if engine is not None:
-        return Choice(engine)
-    if master is not None:
-        return Choice("spark") if began_on_spark else Choice("memory", "spark")
-    return Choice("memory", "disk" if has_folder else "")
+def refuse_options(args: argparse.Namespace, mine: Collection[str] = ()) -> None:
+    """Raises `InputError` for the first given option of models that is not in `mine`."""
+    for options in OWNERS.values():
+        for option in options:
+            if _is_given(getattr(args, option)) and option not in mine:
+                whose = " and ".join(owner for owner, its in OWNERS.items() if option in its)
+                named = "with" if option == "others" else option.replace("_", "-")
+                raise InputError(f"--{named} is for {whose}", args.model, "leave it out")
 
 
-def choice_of(args: argparse.Namespace) -> Choice:
-    """The choice of engine for the options of a command."""
-    began = args.dir is not None and (args.dir / "met").is_dir()
-    return choose(args.engine, has_folder=args.dir is not None, master=args.master, began_on_spark=began)
+def read_model(args: argparse.Namespace) -> Model:
+    """The model of the arguments. Raises `InputError` for options of another kind of model."""
+    return find_maker(args)()
 
 
-@contextmanager
-def making(engine: str, then: str, memo: Memo | None, master: str | None) -> Iterator[dict[str, Any]]:
-    """Keyword arguments of `check` for an engine whose files are in the folder of `memo`."""
-    if memo is not None and engine == "spark":
-        from fsm.spark.search import SparkSearch
-        from fsm.spark.session import convert_errors, session
+def find_maker(args: argparse.Namespace) -> Callable[[], Model]:
+    """A function that builds the model repeatedly; files are read once."""
+    if args.model in SHIPPED:
+        mine = OWNERS.get(args.model, ())
+        refuse_options(args, mine)
+        given = {option: getattr(args, option) for option in mine}
+        return partial(make_model, args.model, **{option: value for option, value in given.items() if _is_given(value)})
+    from fsm.scenario import own_models
+    from fsm.tables.files import is_python
 
-        with session(master or LOCAL, input_bytes=1 << 30) as spark, convert_errors(lambda: "searching"):
-            yield {"engine": partial(SparkSearch, spark=spark, memo=memo)}
-    elif memo is not None and "disk" in (engine, then):
-        from fsm.check import Disk
+    is_own = is_python(args.model) or own_models.is_table(args.model)
+    refuse_options(args, OWNERS["tables"] if is_own else ())
+    if is_own:
+        return own_models.find_maker(args.model, args.others, args.never, args.goal)
+    if Path(args.model).is_dir():
+        raise InputError("is a folder", args.model, "name a file in it")
+    from fsm.nodes import nearest
+    from fsm.tables import ALL
 
-        yield {"disk": Disk(memo, at_once=engine == "disk")}
-    else:
-        yield {}
+    others = f"choose from {', '.join(SHIPPED)}, FILE.py:NAME, or a table as YAML"
+    known = [*SHIPPED, *(table.name for table in ALL)]
+    raise InputError(f"unknown model {args.model!r}", "", nearest(args.model, known, others=others))
+
+
+def list_machines(args: argparse.Namespace) -> tuple[Part, ...]:
+    """The parts of a deployment, if the model is one; they have their own files."""
+    if args.model in SHIPPED:
+        return ()
+    from fsm.scenario.own_models import read_machines
+
+    found = read_machines(args.model)
+    return () if found is None else found.parts
+
+
+def _is_given(value: Any) -> bool:
+    """Whether an option was given; 0 is a value."""
+    return value is not None and value is not False and value not in ("", [])

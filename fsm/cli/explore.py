@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fsm.check.catalog import SHIPPED, require_numpy
 from fsm.cli import add_command, at_least, out
-from fsm.cli.check_options import add_model_options
-from fsm.cli.models import read_model, refuse_options
+from fsm.cli.check_options import add_model_options, read_model, refuse_options
 from fsm.cli.output import write
 from fsm.errors import InputError, LocalProtocolError
 

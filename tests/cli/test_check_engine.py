@@ -15,7 +15,7 @@ from fsm.check import Limits
 from fsm.check.examples.lock import lock
 from fsm.check.search import Search
 from fsm.cli import check, main
-from fsm.cli.check_options import Choice, choose
+from fsm.cli.check import Choice, choose
 from fsm.errors import InputError
 
 ENDLESS = """
