@@ -67,14 +67,6 @@ def _has_a_protocol_if_it_has_members(group: ClassicGroup) -> bool:
     return not group.is_empty or group.protocol_name is None
 
 
-def _counts_generations(before: ClassicGroup, after: ClassicGroup) -> bool:
-    """A generation begins with the end of its join phase, or as the last member goes."""
-    rise = after.generation - before.generation
-    if after.state is not before.state:
-        return rise == (after.state in (State.EMPTY, State.COMPLETING_REBALANCE))
-    return rise == 0 or (rise == 1 and after.state is State.COMPLETING_REBALANCE)
-
-
 PROMISES: tuple[tuple[str, Callable[[ClassicGroup], bool]], ...] = (
     ("the leader is a member and an empty group has none", _leads),
     ("EMPTY has no members and COMPLETING_REBALANCE and STABLE have some", _is_inhabited),
@@ -93,17 +85,24 @@ COUNTS = "generations rise by one"
 STORED = "the log has every EMPTY or STABLE group as it is"
 
 
-def find_broken(before: ClassicGroup | None, after: ClassicGroup, stored: ClassicGroup | None) -> Iterator[str]:
-    """The invariants that a step breaks; `stored` is the group as its log has it after the step."""
-    yield from (promise for promise, holds in PROMISES if not holds(after))
-    if before is not None and not _counts_generations(before, after):
-        yield COUNTS
-    if after.state in (State.EMPTY, State.STABLE) and after.generation > 0 and not _says_the_same(stored, after):
-        yield STORED
+def find_broken(group: ClassicGroup) -> Iterator[str]:
+    """The invariants between two steps that do not hold."""
+    return (promise for promise, holds in PROMISES if not holds(group))
 
 
-def _says_the_same(stored: ClassicGroup | None, group: ClassicGroup) -> bool:
-    """Whether the log has the generation, the protocol, the leader and the assignments."""
+def counts_generations(before: ClassicGroup, after: ClassicGroup) -> bool:
+    """Whether a step, a request or one timer, begins a generation exactly with the end of its join phase, or as the
+    last member goes."""
+    rise = after.generation - before.generation
+    if after.state is not before.state:
+        return rise == (after.state in (State.EMPTY, State.COMPLETING_REBALANCE))
+    return rise == 0 or (rise == 1 and after.state is State.COMPLETING_REBALANCE)
+
+
+def is_stored(group: ClassicGroup, stored: ClassicGroup | None) -> bool:
+    """Whether the log has the generation, protocol, leader and assignments of a group that is EMPTY or STABLE."""
+    if group.state not in (State.EMPTY, State.STABLE) or not group.generation:
+        return True
     return stored is not None and _summarise(stored) == _summarise(group)
 
 

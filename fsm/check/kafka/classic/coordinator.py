@@ -41,7 +41,7 @@ from fsm.check.kafka.descriptions import list_partitions
 from fsm.check.kafka.topics import Topics
 from fsm.check.model import Choice, Component, Missed, Received, Step
 from fsm.coordinator import coordinator as broker
-from fsm.coordinator.classic.invariants import COUNTS, PROMISES, STORED, find_broken
+from fsm.coordinator.classic.invariants import COUNTS, PROMISES, STORED, counts_generations, find_broken, is_stored
 from fsm.coordinator.classic.timers import unload
 from fsm.coordinator.consumer.invariants import INVARIANTS, Moment
 from fsm.coordinator.consumer.invariants import find_broken as broken_in_consumer_group
@@ -450,7 +450,11 @@ def _check_group(before: Any, after: Any, stored: Any) -> Iterator[str]:
         given = (decode_assignment(one.assignment) for one in before.members.values() if one.assignment)
         yield from [DATA] if any(one.user_data for one in given) else []
     if isinstance(after, ClassicGroup):
-        yield from find_broken(before if isinstance(before, ClassicGroup) else None, after, stored)
+        yield from find_broken(after)
+        if isinstance(before, ClassicGroup) and not counts_generations(before, after):
+            yield COUNTS
+        if not is_stored(after, stored):
+            yield STORED
         has_joined = isinstance(before, ClassicGroup) and before.leader in before.delayed_joins
         if has_joined and before.leader in after.members and before.leader != after.leader:
             yield LEADER_STAYS
