@@ -336,6 +336,19 @@ def test_what_stands_behind_each_line_of_other_clients_changes_nothing(name: str
         assert want
 
 
+def test_a_client_is_learned_from_one_line_in_a_hundred(tmp_path: Path) -> None:
+    """The sample has lines of each client, however many another one prints."""
+    path, client = tmp_path / "a.log", CLIENTS["sarama"]
+    path.write_bytes(logs("client")["sarama.sigstop"]["A.log"])
+    want, _ = read(path, client)
+    few = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    many = [kafka_line(e) + "\n" for e in events("java")] * 20
+    step = len(many) // len(few)
+    path.write_text("".join("".join([*many[i * step :][:step], line]) for i, line in enumerate(few)), encoding="utf-8")
+    assert read(path, client)[0] == want
+    assert want
+
+
 def test_a_logger_may_have_a_line_number(tmp_path: Path) -> None:
     """Only with its logger is a message that two clients print that of one of them."""
     path = tmp_path / "a.log"

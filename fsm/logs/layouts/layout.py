@@ -18,7 +18,7 @@ from fsm.logs.layouts.ends import closes_before_fields, strip_context, understan
 from fsm.logs.layouts.frames import Found, Frame, Named, Parts, Peeled, clean, peel_all
 from fsm.logs.layouts.headers import HEADER_LIMIT, Header, join_programs, name_program
 from fsm.logs.layouts.java_layouts import without_trace
-from fsm.logs.reading.blocks import Words, words
+from fsm.logs.reading.blocks import Numbers, Words, join, words
 from fsm.logs.reading.entries import CONTINUES
 from fsm.trace import TraceRecord
 
@@ -424,3 +424,43 @@ def marks_of(clients: tuple[Client, ...]) -> Words:
 def signs_of(clients: Sequence[Client]) -> Words:
     """A search for the marks of these clients that no other program uses."""
     return words(*(mark for client in clients for mark in client.marks if mark not in client.everyday))
+
+
+@lru_cache(maxsize=256)
+def _words_of_own(clients: tuple[Client, ...], others: tuple[Client, ...]) -> tuple[Words, dict[bytes, list[Client]]]:
+    """A search for the words that no other program uses than these clients, and whose each of them is."""
+    common = frozenset(mark for one in others for mark in one.marks)
+    owners: dict[bytes, list[Client]] = {}
+    for client in clients:
+        for mark in set(client.marks) - client.everyday - common:
+            owners.setdefault(mark, []).append(client)
+    return words(*sorted(owners)), owners
+
+
+def find_families(
+    data: bytes, bounds: Numbers, clients: tuple[Client, ...], others: tuple[Client, ...] = ()
+) -> dict[Client, list[int]]:
+    """The numbers of the lines between these bounds that have words that no other program uses, by client, the one with
+    the most lines first. A line with the words of several clients is the first one's; one with words of the others is
+    left out."""
+    search, owners = _words_of_own(clients, others)
+    found: dict[Client, set[int]] = {}
+    for word, lines in search.lines_by_word(data, bounds).items():
+        for client in owners[word]:
+            found.setdefault(client, set()).update(lines)
+    every = set().union(*found.values()) if others else ()
+    taken = {i for i in every if marks_of(others).search(data[bounds[i] : bounds[i + 1]])}
+    out: dict[Client, list[int]] = {}
+    for client in sorted(found, key=lambda one: (-len(found[one]), one.name)):
+        if rest := sorted(found[client] - taken):
+            out[client] = rest
+        taken |= found[client]
+    return out
+
+
+def group_by_client(
+    lines: Sequence[bytes], chosen: Sequence[int], clients: tuple[Client, ...], others: tuple[Client, ...] = ()
+) -> dict[Client, list[int]]:
+    """The chosen lines as by `find_families`."""
+    found = find_families(*join([lines[i] for i in chosen]), clients, others)
+    return {client: [chosen[place] for place in places] for client, places in found.items()}

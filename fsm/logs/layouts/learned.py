@@ -18,8 +18,6 @@ from functools import cached_property
 from itertools import pairwise, takewhile
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from fsm.logs import Client, Message
 from fsm.logs.exports.documents import AROUND
 from fsm.logs.exports.tables import Table
@@ -38,7 +36,8 @@ from fsm.logs.layouts.headers import (
     find_program_slots,
     split,
 )
-from fsm.logs.layouts.layout import ENDS, GAPS, Description, Layout, marks_of, signs_of, unescape
+from fsm.logs.layouts.layout import ENDS, GAPS, Description, Layout, group_by_client, marks_of, signs_of, unescape
+from fsm.logs.reading.blocks import join
 from fsm.logs.reading.entries import CONTINUES, LINE_LIMIT
 
 MOST_LAYOUTS = 4
@@ -85,6 +84,7 @@ def learn(sample: Sample, clients: tuple[Client, ...]) -> tuple[Layout, ...]:
     lines = [clean(line) for line in sample.lines]
     marked = _find_marked(lines, clients)
     objects = {i for i in marked if (fields := structured.json_object(lines[i])) is not None and fields[1]}
+    families = group_by_client(_encode(lines), marked, clients).values()
     found: list[Layout] = []
     for left in ([i for i in marked if i in objects], [i for i in marked if i not in objects]):
         while left and len(found) < MOST_LAYOUTS:
@@ -93,21 +93,19 @@ def learn(sample: Sample, clients: tuple[Client, ...]) -> tuple[Layout, ...]:
             if layout is None or len(rest) == len(left):
                 break
             found.append(_describe(_drop_false_parts(layout, lines, clients), lines, clients, sample.cut))
-            understood = frozenset[str]().union(*(one.understood for one in found))
-            others = tuple(one for one in clients if one.name not in understood)
-            is_enough = len(rest) > 0.02 * len(marked) or _count_marked(lines, rest, others) >= _FEWEST_LINES
+            is_enough = len(rest) > 0.02 * len(marked) or _has_client(rest, families)
             left = rest if is_enough else []  # noqa: PLW2901
     return tuple(found)
 
 
 _FEWEST_LINES = 3
-"""Lines of a client that is not understood in the layouts learned so far, from which another one is learned."""
+"""Lines of a client from which another layout is learned, if most of its lines have none of those learned so far."""
 
 
-def _count_marked(lines: Sequence[str], chosen: Iterable[int], clients: tuple[Client, ...]) -> int:
-    """How many of the chosen lines have words that no other program uses than these clients."""
-    signs = signs_of(clients)
-    return sum(signs.search(lines[i].encode("utf-8", "replace")) for i in chosen) if clients else 0
+def _has_client(rest: Iterable[int], families: Iterable[Sequence[int]]) -> bool:
+    """Whether most lines of a client are among the rest."""
+    left = set(rest)
+    return any(len(left.intersection(its)) >= max(_FEWEST_LINES, len(its) / 2) for its in families)
 
 
 def _find_marks(line: str, clients: tuple[Client, ...]) -> list[tuple[Client, int]]:
@@ -124,10 +122,12 @@ def _find_marks(line: str, clients: tuple[Client, ...]) -> list[tuple[Client, in
 
 def _find_marked(lines: Sequence[str], clients: tuple[Client, ...]) -> list[int]:
     """The indices of the lines with marks."""
-    data = [line.encode("utf-8", "replace") for line in lines]
-    bounds = np.cumsum([0, *(len(line) + 1 for line in data)])
-    marked: list[int] = marks_of(clients).lines(b"\n".join(data), bounds).tolist()
+    marked: list[int] = marks_of(clients).lines(*join(_encode(lines))).tolist()
     return marked
+
+
+def _encode(lines: Sequence[str]) -> list[bytes]:
+    return [line.encode("utf-8", "replace") for line in lines]
 
 
 def sample_shapes(lines: Sequence[str] | Sequence[bytes], chosen: Sequence[int], most: int) -> list[int]:

@@ -20,7 +20,7 @@ from fsm.logs.layouts import stamps
 from fsm.logs.layouts.fields import Csv
 from fsm.logs.layouts.frames import clean
 from fsm.logs.layouts.java_layouts import has_more
-from fsm.logs.layouts.layout import Layout, marks_of
+from fsm.logs.layouts.layout import Layout, find_families, group_by_client, marks_of
 from fsm.logs.layouts.learned import (
     Guess,
     Sample,
@@ -44,6 +44,8 @@ _PART = 1 << 14
 """Bytes of a block that are sampled together."""
 _ENOUGH_MARKED = 40
 """Marked lines of a block, all explained by known layouts, after which the rest of the block is skipped."""
+_FEW_OF_CLIENT = 12
+"""Lines of a client among many more of others that are sampled at least."""
 _FIRST_LINES, _MARKED_LINES, _LINES_BEFORE, _LINES_AFTER = 80, 40, 3, 10
 _LONGEST = 1 << 16
 _TAIL = 1 << 12
@@ -210,8 +212,10 @@ def _learn_blocks(blocks: Iterator[bytes], tail: bytes, modified_ms: int, format
             continue
         seen += 1
         broken = seen == 1 and find_broken(head) is not None
-        if broken or any(_is_new(part, found, known, clients, learned.layouts) for part, found in some):
+        rare = _find_rare(block, some, clients)
+        if broken or any(_is_new(part, found, known, clients, learned.layouts) for part, found in (*some, *rare)):
             own, found = _select_lines(block, clients)
+            found = sorted({*found, *(i for _, its in rare for i in its)})
             # A partial line may look like one of a known layout.
             open_lines, speaking, is_strange = (
                 _Unexplained(found, clients, True) if broken else _find_unexplained(own, found, known, clients)
@@ -262,6 +266,23 @@ def _sample(block: bytes, clients: tuple[Client, ...]) -> list[_Lines]:
     return out
 
 
+def _find_rare(block: bytes, some: Sequence[_Lines], clients: tuple[Client, ...]) -> list[_Lines]:
+    """Some lines of each client that has few of the lines sampled from a block, or none."""
+    sampled = [lines[i] for lines, found in some for i in found]
+    rare = find_families(block, line_bounds(block), *_split_clients(sampled, clients)).values()
+    lines = block.split(b"\n") if rare else []
+    return [(lines, sample_shapes(lines, its, _FEW_OF_CLIENT)) for its in rare]
+
+
+def _split_clients(
+    sampled: Sequence[bytes], clients: tuple[Client, ...]
+) -> tuple[tuple[Client, ...], tuple[Client, ...]]:
+    """The clients with few of the sampled lines or none, and the others."""
+    found = group_by_client(sampled, range(len(sampled)), clients)
+    often = tuple(one for one in clients if len(found.get(one, ())) >= _FEW_OF_CLIENT)
+    return tuple(one for one in clients if one not in often), often
+
+
 class _Known:
     """Looks up the known layouts of entries."""
 
@@ -309,8 +330,8 @@ def _find_unexplained(
     """The marked lines that no known layout explains.
 
     Marks may also be words of other programs: a line in a known layout can only be of clients that print in that layout
-    elsewhere, or of any client if none does: then another program prints its lines, if these are too many for quotes. A
-    JSON object may begin like that of a known layout and have other names for the rest.
+    elsewhere, or of another one if these lines are too many for quotes. A JSON object may begin like that of a known
+    layout and have other names for the rest.
     """
     out: list[int] = []
     speaking: set[str] = set()
@@ -320,6 +341,9 @@ def _find_unexplained(
     explained = {i: hits for i, its in owned.items() if (hits := _list_candidates(lines[i][:LINE_LIMIT], its))}
     misread = _find_misread(lines, explained)
     printed_by_others = not explained and len(owned) >= _FEWEST_PRINTED
+    rest = [i for i in marked if i not in explained]
+    families = group_by_client(lines, rest, clients) if len(rest) >= _FEWEST_PRINTED else {}
+    printing = {client.name for client, its in families.items() if len(its) >= _FEWEST_PRINTED}
     strange = bool(misread)
     for i, its in owned.items():
         if i in misread:
@@ -334,7 +358,9 @@ def _find_unexplained(
         if matching not in others:
             related = _find_related(matching, known.formats) if matching and explained else names
             others[matching] = tuple(
-                one for one in clients if one.name in related and (printed_by_others or one.name not in matching)
+                one
+                for one in clients
+                if one.name in related | printing and (printed_by_others or one.name not in matching)
             )
         if others[matching] and marks_of(others[matching]).search(line):
             silent = (one for one in others[matching] if one.name not in speaking)
@@ -402,7 +428,7 @@ def _select_lines(block: bytes, clients: tuple[Client, ...]) -> _Lines:
 
 
 def _learn_lines(lines: Sequence[bytes], marked: Sequence[int], file: File, clients: tuple[Client, ...]) -> Learned:
-    texts = _choose(lines, marked)
+    texts = _choose(lines, marked, clients)
     clock = stamps.Clock(UTC, file.modified_ms)
     stated = None if file.pattern == LEARNED else parse_pattern(file.pattern)
     table = find_table(file.head)
@@ -411,7 +437,8 @@ def _learn_lines(lines: Sequence[bytes], marked: Sequence[int], file: File, clie
             rows = [row.removesuffix(b"\r") for _, _, row, _ in rows_of([Run(0, 1, file.head.split(b"\n"))], table)]
             some_texts = tuple(row.decode("utf-8", "replace") for row in rows[:_MOST_ROWS])
             if len(rows) > _MOST_ROWS:
-                some_texts = _choose(rows, [i for i, row in enumerate(rows) if marks_of(clients).search(row)])
+                has_marks = [i for i, row in enumerate(rows) if marks_of(clients).search(row)]
+                some_texts = _choose(rows, has_marks, clients)
         else:
             some_texts = texts
         sample = Sample(some_texts, clock, table if of_rows else None, not isinstance(table, Boxed) and are_cut(lines))
@@ -427,13 +454,17 @@ def _learn_lines(lines: Sequence[bytes], marked: Sequence[int], file: File, clie
     return Learned(layouts, guesses, table if layouts and in_rows else None, speaking)
 
 
-def _choose(lines: Sequence[bytes], marked: Sequence[int]) -> tuple[str, ...]:
-    """The first lines, and the lines around marks."""
+def _choose(lines: Sequence[bytes], marked: Sequence[int], clients: tuple[Client, ...]) -> tuple[str, ...]:
+    """The first lines, and the lines around marks: at most `_MARKED_LINES`, and a few of each client with hardly any of
+    these."""
     wanted = set(range(min(_FIRST_LINES, len(lines))))
-    for i in sample_shapes(lines, marked, _MARKED_LINES):
+    chosen = sample_shapes(lines, marked, _MARKED_LINES)
+    for its in group_by_client(lines, marked, *_split_clients([lines[i] for i in chosen], clients)).values():
+        chosen += sample_shapes(lines, its, _FEW_OF_CLIENT)
+    for i in chosen:
         wanted.update(range(max(0, i - _LINES_BEFORE), min(len(lines), i + _LINES_AFTER)))
-    chosen = (lines[i].removesuffix(b"\r") for i in sorted(wanted) if len(lines[i]) <= _LONGEST)
-    return tuple(line.decode("utf-8", "replace") for line in chosen)
+    texts = (lines[i].removesuffix(b"\r") for i in sorted(wanted) if len(lines[i]) <= _LONGEST)
+    return tuple(text.decode("utf-8", "replace") for text in texts)
 
 
 _MOST_ROWS = 1000

@@ -6,7 +6,7 @@ different bytes. Otherwise it reads every byte.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -29,6 +29,11 @@ def line_bounds(data: bytes) -> Numbers:
     return bounds
 
 
+def join(texts: Sequence[bytes]) -> tuple[bytes, Numbers]:
+    """The texts as the lines of a block, and their bounds. They may contain line feeds."""
+    return b"\n".join(texts), np.cumsum([0, *(len(text) + 1 for text in texts)])
+
+
 class Words:
     """A set of words to search for. No word contains a line feed."""
 
@@ -36,10 +41,10 @@ class Words:
         known = sorted(set(words))
         firsts = sorted({word[:1] for word in known})
         size = _SKIPPED if len(firsts) <= _MOST_AUTOMATA * _SKIPPED else len(firsts) or 1
-        self._automata = [
-            BytesAhoCorasick([word for word in known if word[:1] in firsts[i : i + size]])
-            for i in range(0, len(firsts), size)
+        self._words = [
+            [word for word in known if word[:1] in firsts[i : i + size]] for i in range(0, len(firsts), size)
         ]
+        self._automata = list(map(BytesAhoCorasick, self._words))
 
     def search(self, data: bytes) -> bool:
         """Whether the data contains any of the words."""
@@ -53,6 +58,16 @@ class Words:
         places = [start for one in self._automata for _, start, _ in one.find_matches_as_indexes(data)]
         lines = np.searchsorted(bounds, np.array(places, np.int64), "right")
         return np.flatnonzero(np.bincount(lines, minlength=len(bounds))[1 : len(bounds)])
+
+    def lines_by_word(self, data: bytes, bounds: Numbers) -> dict[bytes, list[int]]:
+        """The numbers of the lines between these bounds that contain each of the words, ascending."""
+        out: dict[bytes, list[int]] = {}
+        for words, automaton in zip(self._words, self._automata, strict=True):
+            found = automaton.find_matches_as_indexes(data)
+            lines = np.searchsorted(bounds, np.array([start for _, start, _ in found], np.int64), "right") - 1
+            for (which, _, _), line in zip(found, lines.tolist(), strict=True):
+                out.setdefault(words[which], []).append(line)
+        return out
 
 
 @lru_cache(maxsize=256)
