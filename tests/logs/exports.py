@@ -335,6 +335,14 @@ PAGES: dict[str, Writer] = {
     ),
     "jetty": lines(lambda e: f"{stamp(e)}:{e.level}:oak.{e.logger.rpartition('.')[2]}:{e.thread}: {e.body}"),
     "liberty": lines(lambda e: f"[{e.at:%m/%d/%y}, {e.at:%H:%M:%S}:{ms(e)} GMT] 0000002a {e.logger} I {e.body}"),
+    "toml": lines(
+        lambda e: (
+            f'[[event]]\ntime = {iso(e)}\nlogger = "{e.logger}"\nmessage = {json.dumps(e.body, ensure_ascii=False)}\n'
+        )
+    ),
+    "toml records": numbered(lambda i, e: f'[event.{i}]\nts = {iso(e)}\nmessage = """{e.body}"""\n\n'),
+    "a column of csv": lambda events: "content\n" + lines(lambda e: csv_cell(logback_line(e)))(events),
+    "lines below times": per_line(logback_line, lambda e, part: f"{iso(e)}\n{part}"),
     "spring 3 gelf": objects(
         lambda e: (
             {

@@ -157,7 +157,23 @@ class Mail(NamedTuple):
         return quopri.decodestring(text).split(b"\n")
 
 
-Broken = Boxed | Wrapped | Folded | Reversed | JobLog | Aligned | Bulk | Mail
+class Stamped(NamedTuple):
+    """Lines that a web console shows below their times, each time on a line of its own."""
+
+    longest: int = 50
+    """Of the lines with a time."""
+
+    def begins(self, _row: Sequence[bytes], line: bytes) -> bool:
+        """See `Wrapped.begins`."""
+        return len(line) <= self.longest and stamps.ANY.fullmatch(_decode(line).strip(" \t[]")) is not None
+
+    def rows(self, text: bytes) -> list[bytes]:
+        """The lines, the first one behind its time."""
+        first, *more = text.split(b"\n")
+        return [first.rstrip() + b" " + more[0], *more[1:]] if more and self.begins((), first) else [first, *more]
+
+
+Broken = Boxed | Stamped | Wrapped | Folded | Reversed | JobLog | Aligned | Bulk | Mail
 
 
 class _Text:
@@ -197,6 +213,7 @@ def find_broken(head: bytes) -> Broken | None:
         _find_job(text, first)
         or _find_aligned(text)
         or find_boxed(first)
+        or _find_stamped(first)
         or _find_reversed(text)
         or _find_wrapped(text)
         or _find_folded(text)
@@ -239,6 +256,14 @@ def _find_aligned(text: _Text) -> Aligned | None:
     if any(head[end : end + 1] != "|" for end in ends[:-1]):
         return None
     return Aligned(tuple(name.strip() for name in head.split("|")), tuple(ends))
+
+
+def _find_stamped(first: Sequence[bytes]) -> Stamped | None:
+    """At least a third of the lines are times, never two of them in a row."""
+    found = Stamped()
+    alone = [found.begins((), line) for line in first]
+    is_pair = any(above and below for above, below in pairwise(alone))
+    return found if sum(alone) > max(_FEWEST, len(alone) / 3) and not is_pair else None
 
 
 def _find_wrapped(text: _Text) -> Wrapped | None:

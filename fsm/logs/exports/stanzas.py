@@ -1,5 +1,5 @@
 """Records over several lines with one field per line, as printed by journald, psql, MySQL's `\\G`, SQLite, PowerShell
-and OpenTelemetry's collector, or written in YAML. Each style is a row of a table."""
+and OpenTelemetry's collector, or written in YAML or TOML. Each style is a row of a table."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ class Style(NamedTuple):
     """Fields are nested by indentation, and long values are folded, as in YAML."""
     indents: bool = False
     """Only indented lines continue a value."""
+    quotes: bool = False
+    """Texts are in quotes, as in TOML."""
 
 
 _NAME = r"([A-Za-z_@][\w.@ /-]{0,60}?)"
@@ -53,6 +55,12 @@ STYLES = (
         re.compile(rb"- [\w.@-]{1,80}:(?: |\Z)"),
         re.compile(r"((?:- )? *)([\w.@/\"'-]{1,80}):(?: +(.*)|\Z)"),
         folds=True,
+    ),
+    Style(
+        "toml",
+        re.compile(rb"\[\[?[\w.\"'-]{1,80}\]\]?[ \t]*\Z"),
+        re.compile(r"( *)([\w.\"'-]{1,80}) = (.*)"),
+        quotes=True,
     ),
 )
 """All known styles."""
@@ -94,7 +102,7 @@ class Stanzas(NamedTuple):
             match = self.style.field.match(line)
             if match is not None and match[2] in self.names:
                 if name:
-                    yield name, _join_value(values)
+                    yield name, self._join_value(values)
                 name, values = match[2], [match[3]]
             elif name:
                 is_continuation = match is not None and not match[2]
@@ -102,13 +110,17 @@ class Stanzas(NamedTuple):
                 if is_continuation:
                     values[-2] = values[-2].rstrip(" ").removesuffix("+")
         if name:
-            yield name, _join_value(values)
+            yield name, self._join_value(values)
+
+    def _join_value(self, values: list[str]) -> str:
+        text = _join_lines(values)
+        return _unquote(text) if self.style.quotes else text
 
 
 _TYPED = re.compile(r"(?:Str|Map|Slice|Int|Double|Bool|Bytes)\((.*)\)", re.DOTALL)
 
 
-def _join_value(values: list[str]) -> str:
+def _join_lines(values: list[str]) -> str:
     """A value of several lines, with the indentation of all but the first one removed."""
     while len(values) > 1 and not values[-1].strip():
         values.pop()
@@ -116,6 +128,18 @@ def _join_value(values: list[str]) -> str:
     text = "\n".join([values[0], *(line[min(indents, default=0) :] for line in values[1:])]).strip("\n")
     typed = _TYPED.fullmatch(text.rstrip())
     return typed[1] if typed else text
+
+
+def _unquote(text: str) -> str:
+    """A text of TOML, possibly of several lines, without its quotes."""
+    for quotes in ('"""', "'''", '"', "'"):
+        if len(text) >= 2 * len(quotes) and text.startswith(quotes) and text.endswith(quotes):
+            inner = text[len(quotes) : -len(quotes)].removeprefix("\n")
+            return _ESCAPE.sub(lambda found: str(json.loads(f'"{found[0]}"')), inner) if quotes[0] == '"' else inner
+    return text
+
+
+_ESCAPE = re.compile(r'\\(?:[bfnrt"\\]|u[0-9a-fA-F]{4})')
 
 
 def _fold(lines: Sequence[str], style: Style) -> Iterator[tuple[str, str]]:

@@ -444,7 +444,21 @@ def find_csv(text: str) -> Csv | None:
         named = all(re.fullmatch(r"[@\w .:/()\[\]#-]{1,80}", cell) for cell in rows[0]) and len(set(rows[0])) == width
         named = named and not any(stamps.ANY.search(cell) for cell in rows[0])
         return Csv(tuple(rows[0]) if named else tuple(map(str, range(width))), delimiter, named)
-    return None
+    return _find_column(text)
+
+
+def _find_column(text: str) -> Csv | None:
+    """A table of one column, all of whose cells are quoted: some contain quotes, which are doubled, or line feeds."""
+    lines = text.splitlines(keepends=True)
+    if len(lines) < 2 or not lines[1].startswith('"'):
+        return None
+    cells = [row[0] for row in _read_rows(lines, ",") if len(row) == 1]
+    quoted = sum(line.startswith('"') for line in lines)
+    is_whole = sum(cell.count("\n") + 1 for cell in cells) > 0.8 * len(lines) and quoted >= len(cells) - 1
+    if not is_whole or not any('"' in cell or "\n" in cell for cell in cells):
+        return None
+    named = re.fullmatch(r"[@\w .:/()\[\]#-]{1,80}", cells[0]) is not None and stamps.ANY.search(cells[0]) is None
+    return Csv((cells[0] if named else "0",), ",", named)
 
 
 _SEPARATOR = re.compile(r"sep=.\r?\n")
