@@ -100,6 +100,14 @@ MORE: dict[str, Callable[[list[Line]], str]] = {
 """Layouts in which one recording is read."""
 
 
+def turn(write: Callable[[list[Line]], str]) -> Callable[[list[Line]], str]:
+    """The newest lines first, those of an entry, too."""
+    return lambda given: write(given[::-1])
+
+
+NEWEST_FIRST = {name: turn(write) for name, write in {**WRITERS, **MORE}.items() if name in ("json", "logcli", "csv")}
+
+
 UNCERTAIN: dict[str, Callable[[list[Line]], str]] = {
     "gelf": each(lambda e: json.dumps({"host": e.pod, "short_message": e.text, "timestamp": e.ts_ms / 1000})),
     "heroku": each(lambda e: f"{e.iso[:26]}+00:00 app[worker.{PODS.index(e.pod)}]: {e.text}"),
@@ -167,6 +175,11 @@ def test_so_are_those_of_every_recording(kind: str, part: int) -> None:
     for logs in list(recordings.logs(kind).values())[part::3]:
         if 2 <= len(logs) <= len(PODS):
             check(logs)
+
+
+def test_so_are_they_with_the_newest_line_first() -> None:
+    """As a query of a log store answers: the first line of an entry is below the others."""
+    check(recordings.logs("java")["i_j07_maxpoll"], NEWEST_FIRST)
 
 
 def test_names_that_are_not_certain_count_if_ids_confirm_them() -> None:

@@ -8,7 +8,8 @@ import json
 import quopri
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum, auto
 from functools import cached_property
 from itertools import islice, pairwise
 from typing import NamedTuple
@@ -331,15 +332,26 @@ def _find_folded(text: _Text) -> Folded | None:
 
 
 def _find_reversed(text: _Text) -> Reversed | None:
-    """Lines that open a block of settings or a stack trace are mostly below their block."""
     blank = (text.firsts == ord("\t")) | (text.firsts == ord(" "))
     above, below = np.append(False, blank[:-1]), np.append(blank[1:], False)
-    opens = [i for i in np.flatnonzero(~blank & (above | below)).tolist() if _OPENS_BLOCK.search(text.line(i))]
-    blocks_above = sum(_INDENTED.match(text.line(i - 1)) is not None for i in opens if i)
-    blocks_below = sum(_INDENTED.match(text.line(i + 1)) is not None for i in opens if i + 1 < len(text))
-    return Reversed(_STAMPED_WITHIN) if blocks_above > blocks_below else None
+    beside = np.flatnonzero(~blank & (above | below)).tolist()
+    return Reversed(_STAMPED_WITHIN) if find_blocks(text.line, beside, len(text)) is Side.ABOVE else None
+
+
+class Side(Enum):
+    ABOVE = auto()
+    BELOW = auto()
+
+
+def find_blocks(line: Callable[[int], bytes], places: Iterable[int], count: int) -> Side | None:
+    """On which side of the lines that open them most blocks of settings and stack traces are: above, if a text is
+    upside down; None if there are as many on both sides. Of `count` lines those at `places` may open one."""
+    opens = [i for i in places if _OPENS_BLOCK.search(line(i))]
+    above = sum(_INDENTED.match(line(i - 1)) is not None for i in opens if i)
+    below = sum(_INDENTED.match(line(i + 1)) is not None for i in opens if i + 1 < count)
+    return None if above == below else Side.ABOVE if above > below else Side.BELOW
 
 
 _FOLDS, _LONGEST_WORD, _MOST_INDENTS = range(60, 133), 12, 3
 _INDENTED = re.compile(rb"\t|    +")
-_OPENS_BLOCK = re.compile(rb" values:|^[\w$.]{1,200}(?:Exception|Error)(?::|\s*\Z)")
+_OPENS_BLOCK = re.compile(rb" values:| Updating assignment with\s*\Z|^[\w$.]{1,200}(?:Exception|Error)(?::|\s*\Z)")

@@ -82,6 +82,8 @@ class Layout:
     """The slots of each header that name the process, and whether that is certain."""
     ends: tuple[Header | None, ...] = ()
     """The end of messages behind each header, if they have no common one: several programs print in this layout."""
+    upside_down: bool = False
+    """All lines are in reverse order: those of an entry stand above its first one."""
 
     @cached_property
     def by_lines(self) -> bool:

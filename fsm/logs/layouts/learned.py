@@ -19,6 +19,7 @@ from itertools import pairwise, takewhile
 from typing import Any, NamedTuple
 
 from fsm.logs import Client, Message
+from fsm.logs.exports.broken_lines import Side, find_blocks
 from fsm.logs.exports.documents import AROUND
 from fsm.logs.exports.tables import Table
 from fsm.logs.exports.xml_events import XmlEvents
@@ -648,18 +649,26 @@ def _describe(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...],
     backwards = sum(b < a for a, b in pairwise(order))
     forwards = sum(b > a for a, b in pairwise(order))
     pattern = " > ".join([frame.name for frame in layout.frames] + [_format_pattern(layout)])
+    is_reversed = backwards > 2 * forwards + 2
     return replace(
         layout,
+        upside_down=is_reversed and layout.by_lines and _find_side(layout, some) is not Side.BELOW,
         description=Description(
             pattern,
             sum(good) / max(1, len(good)),
             example[:400],
             tuple(sorted(lost & {"zone", "year", "date"})),
             tuple(sorted(lost)),
-            backwards > 2 * forwards + 2,
+            is_reversed,
         ),
         understood=frozenset(understood),
     )
+
+
+def _find_side(layout: Layout, lines: Sequence[str]) -> Side | None:
+    """On which side of the first line the other lines of entries are."""
+    texts = [peeled.text.encode("utf-8", "replace") for line in lines if (peeled := layout.look(line)) is not None]
+    return find_blocks(texts.__getitem__, range(len(texts)), len(texts))
 
 
 def _format_pattern(layout: Layout) -> str:

@@ -167,7 +167,7 @@ class PieceReader:
     def stream_scanner(self) -> StreamScanner | None:
         """A scanner that unframes only few lines; None if all of them have to be unframed."""
         layouts = self.learned.layouts
-        if self.learned.table is not None or any(layout.second for layout in layouts):
+        if self.learned.table is not None or any(layout.second or layout.upside_down for layout in layouts):
             return None
         clients = [one.client for one in self.formats if one.client is not None]
         return StreamScanner(layouts, self.expected, clients, range(self.piece.start, self.piece.end))
@@ -297,4 +297,4 @@ def from_bytes(data: bytes, formats: Sequence[Format], modified_ms: int = 0) -> 
     """The entries of a text in memory; `modified_ms` completes timestamps without a year or a date."""
     reader = PieceReader(Piece("", 0, WHOLE), formats)
     reader.learned = learn_bytes(data, modified_ms, formats)
-    return reader.assemble(open_bytes(data))
+    return map(reader.place, reader.assemble(open_bytes(data)))

@@ -105,6 +105,9 @@ class _Streams:
 
     def take(self, line: _Line) -> Iterator[Entry]:
         """The entries that a line completes."""
+        if self.layouts[line.layout].upside_down:
+            yield from self._take_last(line)
+            return
         if self.continues_entry(line):
             last = self.opened[line.key]
             last.lines.append(line.data)
@@ -117,6 +120,25 @@ class _Streams:
         begins = self.layouts[i].begins(peeled.text) or peeled.partial
         formats = self.of_layout[i] if begins else ()
         self.opened[line.key] = _Open(line.offset, line.number, [line.data], formats, line.cut, peeled.partial)
+
+    def _take_last(self, line: _Line) -> Iterator[Entry]:
+        """The entry of a line with the lines above it, which follow it in time."""
+        layout, text = self.layouts[line.layout], line.peeled.text
+        above = self.opened.get(line.key)
+        if above is not None and line.offset - above.offset >= ENTRY_LIMIT:
+            yield from self.close(line.key)
+            above = None
+        if layout.begins(text) or not layout.continues_entry(text, 0):
+            lines, cut = (above.lines[::-1], above.cut) if above is not None else ([], False)
+            self.opened.pop(line.key, None)
+            formats = self.of_layout[line.layout] if layout.begins(text) else ()
+            yield _Open(line.offset, line.number, [line.data, *lines], formats, line.cut or cut, False).entry()
+        elif above is not None:
+            above.lines.append(line.data)
+        else:
+            self.opened[line.key] = _Open(line.offset, line.number, [line.data], (), line.cut, False)
+            if len(self.opened) > MOST_STREAMS:
+                yield from self.close(next(iter(self.opened)))
 
     def make_orphan(self, offset: int, number: int, line: bytes, cut: bool) -> Iterator[Entry]:
         """A line in none of the layouts is an entry of its own. No entry continues after a gap."""
