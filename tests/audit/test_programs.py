@@ -97,6 +97,12 @@ MORE: dict[str, Callable[[list[Line]], str]] = {
     "time first": each(lambda e: f"{e.iso} {e.pod} orders {e.text}"),
     "pssh": each(lambda e: f"[{e.pod}] {e.text}"),
 }
+ELSEWHERE: dict[str, Callable[[list[Line]], str]] = {
+    "kail": each(lambda e: f"default/{e.pod}[orders]: {e.text}"),
+    "pm2": each(lambda e: f"{PODS.index(e.pod)}|orders   | {e.text}"),
+    "behind an object": each(lambda e: json.dumps({"t": e.iso, "message": e.text}) + f" from {e.pod}"),
+}
+"""Layouts with the name in a place of their own."""
 """Layouts in which one recording is read."""
 
 
@@ -113,6 +119,8 @@ UNCERTAIN: dict[str, Callable[[list[Line]], str]] = {
     "heroku": each(lambda e: f"{e.iso[:26]}+00:00 app[worker.{PODS.index(e.pod)}]: {e.text}"),
     "pids": each(lambda e: f"{e.syslog} node-1 orders[{4000 + PODS.index(e.pod)}]: {e.text}"),
     "statefulset": each(lambda e: f"orders-{PODS.index(e.pod)} orders {e.text}"),
+    "stream of a task": each(lambda e: f"{e.iso[:26]}+00:00 orders/app/{PODS.index(e.pod)}f0e1d2c3b4a5968 {e.text}"),
+    "id of a container": each(lambda e: f"{PODS.index(e.pod)}f0e1d2c3b4a {e.text}"),
 }
 """Layouts in which a host, a process id or a word may be that of the process or something else."""
 
@@ -180,6 +188,10 @@ def test_so_are_those_of_every_recording(kind: str, part: int) -> None:
 def test_so_are_they_with_the_newest_line_first() -> None:
     """As a query of a log store answers: the first line of an entry is below the others."""
     check(recordings.logs("java")["i_j07_maxpoll"], NEWEST_FIRST)
+
+
+def test_so_are_they_where_few_collectors_put_a_name() -> None:
+    check(recordings.logs("java")["i_j07_maxpoll"], ELSEWHERE)
 
 
 def test_names_that_are_not_certain_count_if_ids_confirm_them() -> None:

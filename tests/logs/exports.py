@@ -335,6 +335,9 @@ PAGES: dict[str, Writer] = {
     ),
     "jetty": lines(lambda e: f"{stamp(e)}:{e.level}:oak.{e.logger.rpartition('.')[2]}:{e.thread}: {e.body}"),
     "liberty": lines(lambda e: f"[{e.at:%m/%d/%y}, {e.at:%H:%M:%S}:{ms(e)} GMT] 0000002a {e.logger} I {e.body}"),
+    "objects before hosts": lines(
+        lambda e: json.dumps({"t": iso(e), "logger": e.logger, "message": e.body}) + f" from host-{e.ts_ms % 3}"
+    ),
     "toml": lines(
         lambda e: (
             f'[[event]]\ntime = {iso(e)}\nlogger = "{e.logger}"\nmessage = {json.dumps(e.body, ensure_ascii=False)}\n'

@@ -33,7 +33,7 @@ from fsm.logs.exports import tables
 from fsm.logs.exports.recodings import HEAD, find_recoding
 from fsm.logs.layouts import stamps
 from fsm.logs.layouts.fields import json_object
-from fsm.logs.layouts.headers import score_logger
+from fsm.logs.layouts.headers import find_program, score_logger
 from fsm.logs.layouts.layout import ENDS, GAPS, Description, marks_of
 from fsm.logs.layouts.pattern import in_layout
 from fsm.logs.reading.entries import LINE_LIMIT, parse_entry
@@ -347,6 +347,25 @@ def test_a_client_is_learned_from_one_line_in_a_hundred(tmp_path: Path) -> None:
     path.write_text("".join("".join([*many[i * step :][:step], line]) for i, line in enumerate(few)), encoding="utf-8")
     assert read(path, client)[0] == want
     assert want
+
+
+@pytest.mark.parametrize(
+    ("path", "is_certain"),
+    [
+        ("_pod_name_", True),
+        ("@logStream", True),
+        ("alloc_id", True),
+        ("resource.service.instance.id", True),
+        ("_sourceHost", False),
+        ("event.syslog.host", False),
+        ("host.hostname", False),
+        ("cloud_RoleInstance", False),
+        ("log.file.path", False),
+        ("_stream", False),
+    ],
+)
+def test_fields_that_name_the_process(path: str, is_certain: bool) -> None:
+    assert find_program([path, "message", "service", "file", "level"]) == ((path,), is_certain)
 
 
 def test_a_logger_may_have_a_line_number(tmp_path: Path) -> None:

@@ -145,8 +145,9 @@ def text_of(value: object) -> str:
 
 
 def json_object(line: str) -> tuple[str, dict[str, Any]] | None:
-    """The text before the JSON object at the end of a line, and the object. Commas and brackets of a surrounding array
-    are dropped. Ruby's hashes, Node's objects and Python's dictionaries, as printed, are read like JSON."""
+    """The text around the JSON object of a line, behind which only a few words may stand, and the object. Commas and
+    brackets of a surrounding array are dropped. Ruby's hashes, Node's objects and Python's dictionaries, as printed, are
+    read like JSON."""
     found = _find_last_object(line)
     if found is None and _RUBY_PAIR.search(line):
         return _find_last_object(_convert_ruby(line))
@@ -163,10 +164,13 @@ def _find_last_object(line: str) -> tuple[str, dict[str, Any]] | None:
         except (ValueError, RecursionError):
             start = line.find("{", start + 1)
             continue
-        if isinstance(found, dict) and not line[end:].strip(" \t\r\n,]"):
-            return line[:start].lstrip("[, "), found
+        if isinstance(found, dict) and (behind := _BEHIND.match(line, end)):
+            return line[:start].lstrip("[, ") + (behind[1] or ""), found
         start = line.find("{", max(end, start + 1))
     return None
+
+
+_BEHIND = re.compile(r"[\s,\]]*+(?:(?<=\s)([^\s{}\"][^{}\"\n]{0,120}))?\s*+\Z")
 
 
 def _convert_ruby(line: str) -> str:

@@ -246,17 +246,21 @@ def find_program(paths: Iterable[str]) -> Names:
     process for certain."""
     named = sorted(paths)
     for pattern in (_POD, _CONTAINER, _JOURNALD, _PROCESS):
-        if found := tuple(path for path in named if pattern.fullmatch(path.lower())):
+        if found := tuple(path for path in named if pattern.fullmatch(path.lower().rstrip("_"))):
             return Names(found, pattern is not _PROCESS)
     return Names((), False)
 
 
 _POD = re.compile(r"(?:.*[._])?pod(?:[._]?(?:name|id|uid))?|.*podname")
-_CONTAINER = re.compile(r"(?:.*[._])?container(?:[._]?(?:name|id))?|(?:.*[._])?log_?stream(?:_?name)?")
+_CONTAINER = re.compile(
+    r"(?:.*[._])?container(?:[._]?(?:name|id))?|(?:.*[._@])?log_?stream(?:_?name)?|(?:.*[._])?alloc(?:ation)?[._]?id"
+    r"|(?:.*[._])?service[._]instance[._]id"
+)
 _JOURNALD = re.compile("_pid|_hostname")
 _PROCESS = re.compile(
-    r"(?:(?:resource|attributes|labels|fields|agent|process|_around|stream)[._])*"
-    r"(?:_?host(?:[._]?name)?|_?pid|process_?id|_systemd_unit|roleinstance)"
+    r"(?:(?:resource|attributes|labels|fields|agent|process|_around|stream|event|syslog|cloud)[._])*"
+    r"(?:_?(?:source_?)?host(?:[._]?(?:host)?name)?|_?pid|process_?id|_systemd_unit|roleinstance|instance(?:[._]?id)?"
+    r"|_stream|(?:log[._])?file[._]path)"
 )
 
 
@@ -280,21 +284,29 @@ def find_program_slots(header: Header, lines: Iterable[str], *, timed: bool = Fa
     return tuple(found)
 
 
-_POD_NAME = re.compile(r"pod/\S+\Z|[a-z][a-z0-9.-]{0,200}-[a-z0-9]{6,10}-[a-z0-9]{5}(?:/\S+)?\Z", re.ASCII)
-"""As `kubectl` writes it, or as a deployment names it."""
-_PROCESS_NAME = re.compile(r"(?=\S*\d)[a-zA-Z][a-zA-Z0-9]*[-_.@][\w.@/-]+\Z", re.ASCII)
+_POD_NAME = re.compile(
+    r"pod/\S+\Z|(?:[a-z0-9-]{1,63}/)?[a-z][a-z0-9.-]{0,200}-[a-z0-9]{6,10}-[a-z0-9]{5}(?:[/ ]\S+)?\Z", re.ASCII
+)
+"""As `kubectl` writes it, or as a deployment names it, with its namespace or container."""
+_PROCESS_NAME = re.compile(
+    r"(?=\S*\d)(?:[a-zA-Z][a-zA-Z0-9]*[-_.@/][\w.@/-]+|[0-9a-f]{12}(?:[0-9a-f]{52})?)\Z", re.ASCII
+)
+"""A name with a number, or the id of a container."""
 
 
 def _is_column(header: Header, values: Sequence[str]) -> bool:
-    """Whether the line begins with a word before a bar, as `docker compose` prints the container, or with the name of a
-    file and a colon, as `grep` does."""
-    word, *behind = [(token.kind, token.what if token.kind == "text" else "") for token in header.tokens[:3]]
+    """Whether the line begins with a word before a bar, as `docker compose` prints the container, with a number between
+    bars, as `pm2` does, or with the name of a file and a colon, as `grep` does."""
+    word, *behind = [(token.kind, token.what if token.kind == "text" else "") for token in header.tokens[:5]]
     if word != ("word", ""):
         return False
-    is_bar = sorted(behind) == [("blank", ""), ("text", "|")]
+    is_bar = sorted(behind[:2]) == [("blank", ""), ("text", "|")] or (
+        behind == [("text", "|"), ("word", ""), ("blank", ""), ("text", "|")] and _measure_share(values, _NUMBER) > 0.5
+    )
     return is_bar or (behind[:1] == [("text", ":")] and _measure_share(values, _FILE_NAME) > 0.5)
 
 
+_NUMBER = re.compile(r"\d{1,4}\Z")
 _FILE_NAME = re.compile(r"\S+\.(?:log|txt|out|json)(?:\.\d{1,4})?\Z")
 
 
