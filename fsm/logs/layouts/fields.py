@@ -146,8 +146,7 @@ def text_of(value: object) -> str:
 
 def json_object(line: str) -> tuple[str, dict[str, Any]] | None:
     """The text around the JSON object of a line, behind which only a few words may stand, and the object. Commas and
-    brackets of a surrounding array are dropped. Ruby's hashes, Node's objects and Python's dictionaries, as printed, are
-    read like JSON."""
+    brackets of a surrounding array are dropped. What Ruby, Node and Python print of an object is read like JSON."""
     found = _find_last_object(line)
     if found is None and _RUBY_PAIR.search(line):
         return _find_last_object(_convert_ruby(line))

@@ -650,9 +650,12 @@ def _describe(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...],
     forwards = sum(b > a for a, b in pairwise(order))
     pattern = " > ".join([frame.name for frame in layout.frames] + [_format_pattern(layout)])
     is_reversed = backwards > 2 * forwards + 2
+    if is_reversed and layout.by_lines:
+        # A store that sorts lines by time alone leaves those of one millisecond, as of one entry, in their order.
+        is_reversed = _find_side(layout, some) is not Side.BELOW
     return replace(
         layout,
-        upside_down=is_reversed and layout.by_lines and _find_side(layout, some) is not Side.BELOW,
+        upside_down=is_reversed and layout.by_lines,
         description=Description(
             pattern,
             sum(good) / max(1, len(good)),
