@@ -200,6 +200,13 @@ def test_so_are_they_with_the_newest_line_first() -> None:
     check(recordings.logs("java")["i_j07_maxpoll"], NEWEST_FIRST)
 
 
+def test_known_layouts_may_have_the_newest_entry_first() -> None:
+    """Several entries are of one millisecond."""
+    logs = recordings.logs("librdkafka")["c06_maxpoll"]
+    turned = {file: b"\n".join([*list(entries(log))[::-1], b""]) for file, log in logs.items()}
+    assert judge(turned) == judge(logs)
+
+
 def test_so_are_they_where_few_collectors_put_a_name() -> None:
     check(recordings.logs("java")["i_j07_maxpoll"], ELSEWHERE)
 

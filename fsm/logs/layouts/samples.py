@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,11 +80,13 @@ class Learned(NamedTuple):
     """The table whose rows are the entries. Only quotes and braces delimit rows, so the file cannot be cut."""
     clients: tuple[Client, ...]
     """The clients to look for in learned layouts: in a large file only those understood in the sample."""
+    falls: bool = False
+    """The newest entry of a known layout comes first."""
 
     @property
     def reversed(self) -> bool:
         """The newest entry comes first."""
-        return any(layout.description.reversed for layout in self.layouts)
+        return self.falls or any(layout.description.reversed for layout in self.layouts)
 
     @property
     def whole(self) -> bool:
@@ -202,7 +205,7 @@ def _learn_blocks(blocks: Iterator[bytes], tail: bytes, modified_ms: int, format
     known = _known(tuple(one for one in formats if one.client is None))
     clients = tuple(one.client for one in formats if one.client is not None)
     pattern = next((one.layout for one in formats if one.client is not None), LEARNED)
-    learned, seen, head, strange = NOTHING, 0, b"", False
+    learned, seen, head, strange, falls = NOTHING, 0, b"", False, False
     lines: list[bytes] = []
     marked: list[int] = []
     for block in blocks:
@@ -227,9 +230,24 @@ def _learn_blocks(blocks: Iterator[bytes], tail: bytes, modified_ms: int, format
                 learned = _learn_lines(lines, marked, File(head, tail, modified_ms, pattern), speaking)
                 strange = strange or is_strange
                 learned = learned if strange else learned._replace(guesses=())
+        falls = falls or (seen == 1 and _falls(some, stamps.Clock(UTC, modified_ms)))
         if seen >= _ENOUGH or learned.whole:
             break
-    return learned
+    return learned if learned.layouts else learned._replace(falls=falls)
+
+
+def _falls(some: Iterable[_Lines], clock: stamps.Clock) -> bool:
+    """Whether the times of most marked lines are before those of the lines above them."""
+    falls = rises = 0
+    for lines, marked in some:
+        found = (next(stamps.find(lines[i][:_STAMPED_WITHIN].decode("utf-8", "replace")), None) for i in marked)
+        times = [read.ms for one in found if one and (read := stamps.read(one[0], clock, (one.lastgroup or "",)))]
+        falls += sum(below < above for above, below in pairwise(times))
+        rises += sum(below > above for above, below in pairwise(times))
+    return falls > 2 * rises + 2
+
+
+_STAMPED_WITHIN = 60
 
 
 def _is_new(
