@@ -353,5 +353,5 @@ def find_blocks(line: Callable[[int], bytes], places: Iterable[int], count: int)
 
 
 _FOLDS, _LONGEST_WORD, _MOST_INDENTS = range(60, 133), 12, 3
-_INDENTED = re.compile(rb"\t|    +")
+_INDENTED = re.compile(rb" ?\t|    +")
 _OPENS_BLOCK = re.compile(rb" values:| Updating assignment with\s*\Z|^[\w$.]{1,200}(?:Exception|Error)(?::|\s*\Z)")
