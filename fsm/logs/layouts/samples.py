@@ -230,24 +230,24 @@ def _learn_blocks(blocks: Iterator[bytes], tail: bytes, modified_ms: int, format
                 learned = _learn_lines(lines, marked, File(head, tail, modified_ms, pattern), speaking)
                 strange = strange or is_strange
                 learned = learned if strange else learned._replace(guesses=())
-        falls = falls or (seen == 1 and _falls(some, stamps.Clock(UTC, modified_ms)))
+        falls = falls or (seen == 1 and _falls(block, stamps.Clock(UTC, modified_ms)))
         if seen >= _ENOUGH or learned.whole:
             break
     return learned if learned.layouts else learned._replace(falls=falls)
 
 
-def _falls(some: Iterable[_Lines], clock: stamps.Clock) -> bool:
-    """Whether the times of most marked lines are before those of the lines above them."""
-    falls = rises = 0
-    for lines, marked in some:
-        found = (next(stamps.find(lines[i][:_STAMPED_WITHIN].decode("utf-8", "replace")), None) for i in marked)
-        times = [read.ms for one in found if one and (read := stamps.read(one[0], clock, (one.lastgroup or "",)))]
-        falls += sum(below < above for above, below in pairwise(times))
-        rises += sum(below > above for above, below in pairwise(times))
+def _falls(block: bytes, clock: stamps.Clock) -> bool:
+    """Whether most lines spread over a block are older than those above them."""
+    starts = sorted({block.find(b"\n", i * len(block) // _MOST_TIMES) + 1 for i in range(_MOST_TIMES)})
+    texts = (block[start : start + _STAMPED_WITHIN].partition(b"\n")[0].decode("utf-8", "replace") for start in starts)
+    found = filter(None, (next(stamps.find(text), None) for text in texts))
+    times = [read.ms for one in found if (read := stamps.read(one[0], clock, (one.lastgroup or "",)))]
+    falls = sum(below < above for above, below in pairwise(times))
+    rises = sum(below > above for above, below in pairwise(times))
     return falls > 2 * rises + 2
 
 
-_STAMPED_WITHIN = 60
+_STAMPED_WITHIN, _MOST_TIMES = 60, 24
 
 
 def _is_new(
@@ -287,6 +287,8 @@ def _sample(block: bytes, clients: tuple[Client, ...]) -> list[_Lines]:
 def _find_rare(block: bytes, some: Sequence[_Lines], clients: tuple[Client, ...]) -> list[_Lines]:
     """Some lines of each client that has few of the lines sampled from a block, or none."""
     sampled = [lines[i] for lines, found in some for i in found]
+    if len(block) <= 2 * _PART and len(sampled) < _MOST_MARKED:
+        return []  # these are all
     rare = find_families(block, line_bounds(block), *_split_clients(sampled, clients)).values()
     lines = block.split(b"\n") if rare else []
     return [(lines, sample_shapes(lines, its, _FEW_OF_CLIENT)) for its in rare]
