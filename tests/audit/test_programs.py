@@ -207,6 +207,24 @@ def test_known_layouts_may_have_the_newest_entry_first() -> None:
     assert judge(turned) == judge(logs)
 
 
+@pytest.mark.parametrize(("archive", "scenario"), [("librdkafka", "c01_single"), ("java", "x05_coop_fenced_static")])
+@pytest.mark.parametrize("framed", [False, True])
+def test_entries_sorted_by_time_alone_keep_the_order_of_one_millisecond(
+    archive: str, scenario: str, *, framed: bool
+) -> None:
+    """The newest first, but those of one millisecond as they were printed."""
+    logs = recordings.logs(archive)[scenario]
+
+    def sort(log: bytes) -> bytes:
+        found = sorted(entries(log), key=when_ms, reverse=True)
+        if not framed:
+            return b"\n".join([*found, b""])
+        lines = [Line(when_ms(one), "", part.decode()) for one in found for part in one.split(b"\n")]
+        return each(lambda e: json.dumps({"@timestamp": e.iso, "message": e.text}))(lines).encode()
+
+    assert judge({file: sort(log) for file, log in logs.items()}) == judge(logs)
+
+
 def test_so_are_they_where_few_collectors_put_a_name() -> None:
     check(recordings.logs("java")["i_j07_maxpoll"], ELSEWHERE)
 

@@ -38,6 +38,7 @@ from fsm.logs.layouts.headers import (
     split,
 )
 from fsm.logs.layouts.layout import ENDS, GAPS, Description, Layout, group_by_client, marks_of, signs_of, unescape
+from fsm.logs.layouts.ties import are_ties_in_order
 from fsm.logs.reading.blocks import join
 from fsm.logs.reading.entries import CONTINUES, LINE_LIMIT
 
@@ -650,9 +651,10 @@ def _describe(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...],
     forwards = sum(b > a for a, b in pairwise(order))
     pattern = " > ".join([frame.name for frame in layout.frames] + [_format_pattern(layout)])
     is_reversed = backwards > 2 * forwards + 2
-    if is_reversed and layout.by_lines:
+    if is_reversed:
         # A store that sorts lines by time alone leaves those of one millisecond, as of one entry, in their order.
-        is_reversed = _find_side(layout, some) is not Side.BELOW
+        side = _find_side(layout, some) if layout.by_lines else None
+        is_reversed = not are_ties_in_order(some) if side is None else side is not Side.BELOW
     return replace(
         layout,
         upside_down=is_reversed and layout.by_lines,

@@ -34,6 +34,7 @@ from fsm.logs.layouts.learned import (
     use_layout,
 )
 from fsm.logs.layouts.pattern import parse_pattern
+from fsm.logs.layouts.ties import are_ties_in_order
 from fsm.logs.reading.blocks import line_bounds
 from fsm.logs.reading.entries import CONTINUES, LINE_LIMIT, Run
 from fsm.logs.reading.opening import READ_ERRORS, DamageTolerant, SizeLimited, open_bytes, open_packed
@@ -244,7 +245,9 @@ def _falls(block: bytes, clock: stamps.Clock) -> bool:
     times = [read.ms for one in found if (read := stamps.read(one[0], clock, (one.lastgroup or "",)))]
     falls = sum(below < above for above, below in pairwise(times))
     rises = sum(below > above for above, below in pairwise(times))
-    return falls > 2 * rises + 2
+    if falls <= 2 * rises + 2:
+        return False
+    return not are_ties_in_order(block.decode("utf-8", "replace").split("\n"))
 
 
 _STAMPED_WITHIN, _MOST_TIMES = 60, 24
