@@ -450,8 +450,8 @@ def find_families(
     for word, lines in search.lines_by_word(data, bounds).items():
         for client in owners[word]:
             found.setdefault(client, set()).update(lines)
-    every = set().union(*found.values()) if others else ()
-    taken = {i for i in every if marks_of(others).search(data[bounds[i] : bounds[i + 1]])}
+    every, marks = set().union(*found.values()) if others else (), marks_of(others)
+    taken = {i for i in every if marks.search(data[bounds[i] : bounds[i + 1]])}
     out: dict[Client, list[int]] = {}
     for client in sorted(found, key=lambda one: (-len(found[one]), one.name)):
         if rest := sorted(found[client] - taken):

@@ -240,14 +240,25 @@ def _learn_blocks(blocks: Iterator[bytes], tail: bytes, modified_ms: int, format
 def _falls(block: bytes, clock: stamps.Clock) -> bool:
     """Whether most lines spread over a block are older than those above them."""
     starts = sorted({block.find(b"\n", i * len(block) // _MOST_TIMES) + 1 for i in range(_MOST_TIMES)})
-    texts = (block[start : start + _STAMPED_WITHIN].partition(b"\n")[0].decode("utf-8", "replace") for start in starts)
-    found = filter(None, (next(stamps.find(text), None) for text in texts))
-    times = [read.ms for one in found if (read := stamps.read(one[0], clock, (one.lastgroup or "",)))]
+    first, last = (next(_read_times(block, some, clock), 0) for some in (starts, starts[::-1]))
+    if last >= first:
+        return False
+    times = list(_read_times(block, starts, clock))
     falls = sum(below < above for above, below in pairwise(times))
     rises = sum(below > above for above, below in pairwise(times))
     if falls <= 2 * rises + 2:
         return False
     return not are_ties_in_order(block.decode("utf-8", "replace").split("\n"))
+
+
+def _read_times(block: bytes, starts: Sequence[int], clock: stamps.Clock) -> Iterator[int]:
+    """The times of the lines that begin there, without those that have none."""
+    for start in starts:
+        text = block[start : start + _STAMPED_WITHIN].partition(b"\n")[0].decode("utf-8", "replace")
+        found = next(stamps.find(text), None)
+        read = None if found is None else stamps.read(found[0], clock, (found.lastgroup or "",))
+        if read is not None:
+            yield read.ms
 
 
 _STAMPED_WITHIN, _MOST_TIMES = 60, 24
