@@ -196,19 +196,24 @@ LAST_BY_NAME: Mapping[type[Any], int] = {OffsetCommitRequest: 9, OffsetFetchRequ
 
 
 def identify(request: Any, ids: Mapping[str, str]) -> tuple[Any, int | None]:
-    """The request with topic ids, and the newest version in which it can be sent; None: any.
+    """The request with topic ids, and the newest version in which it can be sent; None: any. Its own ids remain.
 
     >>> from fsm.protocol.messages import commit_topics
     >>> offsets = ((("foo", 0), 7),)
     >>> request, newest = identify(OffsetCommitRequest("g", topics=commit_topics(offsets)), {"foo": "some id"})
     >>> request.topics[0].topic_id, newest
     ('some id', None)
+    >>> identify(request, {"foo": "another id"})[0] == request
+    True
     >>> identify(request, {})[1]
     9
     """
 
     def add_ids(topics: tuple[Any, ...] | None) -> tuple[Any, ...]:
-        return tuple(topic._replace(topic_id=ids.get(topic.name, NO_TOPIC_ID)) for topic in topics or ())
+        return tuple(
+            topic._replace(topic_id=ids.get(topic.name, NO_TOPIC_ID)) if topic.topic_id == NO_TOPIC_ID else topic
+            for topic in topics or ()
+        )
 
     if isinstance(request, OffsetCommitRequest):
         request = replace(request, topics=add_ids(request.topics))

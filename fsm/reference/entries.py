@@ -542,7 +542,9 @@ WEAK_SPOTS = Section(
             "4.4.0. Its auto-commit stores the position in the old topic for the new one.",
             tests=(
                 f"{_FOUND}consumer_group_kinds.py::test_a_topic_that_is_made_anew_is_used_before_it_is_assigned",
+                f"{_FOUND}consumer_group_kinds.py::test_a_commit_names_the_topic_that_was_assigned",
                 "tests/member/test_hazards.py::test_w23_topic_made_anew_is_another_one",
+                "tests/member/test_hazards.py::test_w23_commits_name_the_topic_that_was_assigned",
             ),
         ),
         Entry(

@@ -476,11 +476,13 @@ REPORTS = (
         "commits such positions. Seen: 2.4 to 2.9 s, and 218 to 265 records that A read of what B owned.",
         "Certain when a topic is recreated under running consumers; how long it lasts depends on when each one "
         "learns of it.",
-        "Keep the topic ids of the assignment beside the names; do not fetch or auto-commit under another id "
+        "Keep the topic ids of the assignment beside the names; do not fetch under another id, and commit under these "
+        "(OffsetCommit 10), the application's commits, too: UNKNOWN_TOPIC_ID is final "
         "(`ANOTHER_ID_IS_ANOTHER_TOPIC`). The coordinator tells each member first to revoke the old topic and then "
         "what it owns of the new one, so callbacks are right as they are. It costs nothing but a metadata look-up.",
         "Nothing about a fetch, which names an id that exists. It refuses a commit by topic id (OffsetCommit 10) "
-        "under the old id, but accepts one by name, which a client that does not know the new id yet still sends.",
+        "under the old id, but accepts one by name, even from one who owned the old topic (15 steps with "
+        "`--topic-changes --commits`).",
         "Stop the group before the topic is recreated, and delete its offsets.",
     ),
     Report(

@@ -265,18 +265,32 @@ def test_two_disturbances_of_any_two_kinds_harm_no_fixed_group(pair: tuple[str, 
     assert (verdict.word, verdict.stopped, verdict.cut) == ("holds", "", {})
 
 
-BY_NAME = {coordinator.FORMER_OWNER: 14}
-"""A commit of the application that names no id, before its client knows the new one."""
-KNOWN = {"commit_async": BY_NAME, "commit_sync": BY_NAME}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted((KINDS | {"topic_created", "topic_deleted", "topic_grown"}) - {"rejoin"}))
 def test_a_topic_that_is_made_anew_and_one_disturbance_more(kind: str) -> None:
     """W23 ends there: up to 9.6 million states."""
     model = consumer_group(client="fixed", coordinator="fixed", topic_changes=True)
     verdict = check(model, disturb=[kind, "topic_recreated"], disturbances=2, every=True)
-    assert (lengths(verdict), verdict.stopped, verdict.cut) == (KNOWN.get(kind, {}), "", {})
+    assert (verdict.word, verdict.stopped, verdict.cut) == ("holds", "", {})
+
+
+@pytest.mark.deep
+def test_a_commit_names_the_topic_that_was_assigned() -> None:
+    """By name, a former owner's commit is stored for the topic that was made anew, and is another one's (W23)."""
+    options = {"topic_changes": True, "topics": {"foo": 1}, "commits": True, "coordinator": "fixed"}
+    client = custom("fixed but for W23", choices_of("fixed") - {Choice.ANOTHER_ID_IS_ANOTHER_TOPIC})
+    disturbed = {"disturb": ["topic_recreated"], "disturbances": 1}
+    verdict = check(consumer_group(client=client, **options), **disturbed, properties=[coordinator.FORMER_OWNER])
+    assert lengths(verdict) == {coordinator.FORMER_OWNER: 15}
+    verdict = check(consumer_group(client="fixed", **options), **disturbed)
+    assert (verdict.word, verdict.states) == ("holds", 1_335_936)
+
+
+def test_an_application_does_not_commit_again_what_no_topic_has() -> None:
+    """It would wait for its commit, and no poll would revoke the topic that was deleted."""
+    model = consumer_group(1, {"foo": 1}, client="fixed", coordinator="fixed", topic_changes=True)
+    verdict = check(model, disturb=["commit_sync", "topic_recreated"], disturbances=2, every=True)
+    assert verdict.word == "holds"
 
 
 @pytest.mark.slow

@@ -25,9 +25,14 @@ from fsm.member.events import (
 )
 from fsm.member.inputs import Answered, CloseFlush, CoordinatorLost, MetadataUpdated
 from fsm.member.runtime.queues import KafkaException
-from fsm.protocol.assignment import TopicNames, topic_partitions
+from fsm.protocol.assignment import NO_TOPIC_ID, TopicNames, topic_partitions
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.messages import ConsumerGroupHeartbeatResponse, OffsetCommitRequest
+from fsm.protocol.messages import (
+    ConsumerGroupHeartbeatResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    commit_results,
+)
 from fsm.tables.consumer_member import State
 
 S = State
@@ -453,3 +458,17 @@ def test_w23_topic_made_anew_is_another_one(embedded: Any, name: str) -> None:
     sent = [type(one.body) for one in known.consumer.poll(100).unsent_requests]
     has = name[0].isdigit()
     assert (known.consumer.fetchable(checked=True), OffsetCommitRequest in sent) == (BOTH if has else (), has)
+
+
+@pytest.mark.parametrize("name", ["4.0.0", "4.4.0", "fixed", "document"])
+def test_w23_commits_name_the_topic_that_was_assigned(embedded: Any, name: str) -> None:
+    """By name they are those of the new topic. One that the broker does not know any more is not tried again."""
+    known = embedded(name, enable_auto_commit=True, auto_commit_interval_ms=100)
+    known.consumer.submit(AsyncPollEvent(consumed=((BOTH[0], 7),)))
+    (request,) = (one for one in known.consumer.poll(100).unsent_requests if isinstance(one.body, OffsetCommitRequest))
+    has = name[0].isdigit()
+    assert [(one.name, one.topic_id) for one in request.body.topics] == [("t", NO_TOPIC_ID if has else "T")]
+    gone = OffsetCommitResponse(topics=commit_results([(BOTH[0], ErrorCode.UNKNOWN_TOPIC_ID)]))
+    known.consumer.receive(Answered(request, gone), 101)
+    due_ms = known.consumer.member.auto_commit.due_ms
+    assert due_ms == (101 + known.consumer.config.retry_backoff_ms if has else 200)

@@ -42,8 +42,10 @@ RAISED = KafkaError("KafkaException", "the rebalance listener raised")
 """The error that a poll raises after a callback raised: the application knows the reason and polls again."""
 GOES_ON_AFTER = frozenset({"InterruptException", "RebalanceInProgressException", "TimeoutException", RAISED.name})
 """Errors of a poll after which an application polls again; any other one ends its process."""
+FOR_GOOD = {*AT_ONCE_FATAL, ErrorCode.UNKNOWN_TOPIC_ID}
+"""Retriable errors that last; clients that name no ids never meet the second."""
 PASSING = frozenset(
-    {TIMED_OUT.name, DISCONNECTED.name, *(code.name for code in ErrorCode if code.passes and code not in AT_ONCE_FATAL)}
+    {TIMED_OUT.name, DISCONNECTED.name, *(code.name for code in ErrorCode if code.passes and code not in FOR_GOOD)}
 )
 """Errors of a commit that may succeed later."""
 ASYNC_CALL, SYNC_CALL = 100, 101

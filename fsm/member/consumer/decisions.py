@@ -10,13 +10,14 @@ managers and `AsyncKafkaConsumer.pollForFetches`, `.collectFetch`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
 from fsm.member.consumer.state import Failure, Forgets, Member, Origin, Run, StaleRelease
 from fsm.member.dialect.choices import Choice
 from fsm.member.events import GroupMembershipOperation, KafkaError
 from fsm.member.timers import NEVER
-from fsm.protocol.assignment import Partitions, among, without
+from fsm.protocol.assignment import Partitions, TopicId, among, without
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import UNSUPPORTED_VERSION, ConsumerGroupHeartbeatResponse, TransportFailure
 from fsm.tables.consumer_member import MEMBER, NOT_IN_GROUP, ON_THE_WAY_OUT, Event, State
@@ -363,6 +364,13 @@ def list_recreated(member: Member) -> AbstractSet[str]:
     known, names = member.client.metadata, member.names
     old = {names[i] for i, _ in member.current.partitions if i not in known and i in names}
     return old.intersection(known.values()) if old else old
+
+
+def list_ids(member: Member) -> Mapping[str, TopicId]:
+    """The ids under which topics were assigned, by name, in dialects that commit under these."""
+    if Choice.ANOTHER_ID_IS_ANOTHER_TOPIC not in member.settings.choices:
+        return {}
+    return {member.names[i]: i for i, _ in member.current.partitions if i in member.names}
 
 
 def may_collect(member: Member, *, checked: bool) -> bool:

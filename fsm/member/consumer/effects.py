@@ -46,6 +46,7 @@ from fsm.member.events import (
 from fsm.member.timers import IDLE, backoff_ms
 from fsm.protocol.assignment import (
     NO_NAMES,
+    NO_TOPIC_ID,
     NONE,
     LocalAssignment,
     Partitions,
@@ -525,7 +526,8 @@ class Effects(MemberStep):
 
     def _send_commit(self, offsets: Offsets, purpose: effects.Purpose, call: int = 0, number: int = 0) -> None:
         config, epoch = self.settings.config, self.epoch if self.epoch > 0 else -1
-        topics = commit_topics(offsets)
+        ids = decisions.list_ids(self)
+        topics = tuple(one._replace(topic_id=ids.get(one.name, NO_TOPIC_ID)) for one in commit_topics(offsets))
         request = OffsetCommitRequest(config.group_id, epoch, self.member_id, config.group_instance_id, topics=topics)
         self.effects.append(effects.UnsentRequest(request, purpose, call, number))
 
@@ -616,7 +618,8 @@ class Effects(MemberStep):
         code = next(code for _, code in answer.errors)
         if code is ErrorCode.STALE_MEMBER_EPOCH:
             return self.epoch > 0
-        return code.passes and code not in AT_ONCE_FATAL
+        is_gone = code is ErrorCode.UNKNOWN_TOPIC_ID and Choice.ANOTHER_ID_IS_ANOTHER_TOPIC in self.settings.choices
+        return code.passes and code not in AT_ONCE_FATAL and not is_gone
 
     def _note_coordinator(self, answer: CommitAnswer) -> None:
         error = error_of(answer)

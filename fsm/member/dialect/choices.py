@@ -145,7 +145,7 @@ class Choice(Enum):
     REPORTS_WHAT_IS_ASSIGNED = ("a list of owned partitions also names those that are being assigned", "fixed", "W1 W9")
     FULL_WHILE_IN_DOUBT = ("heartbeats are full as long as one that timed out may still be handled", "fixed", "W8")
     ANOTHER_ID_IS_ANOTHER_TOPIC = (
-        "a topic that was recreated under another id is not fetched, nor auto-committed, until it is assigned",
+        "a topic recreated under another id is not fetched until it is assigned; commits name the ids assigned",
         "fixed",
         "W23",
     )

@@ -260,7 +260,7 @@ class AnyCoordinator:
                 number = next_number(made.get(sender, 0), order, converts=self.converts)
                 fresh = f"{sender}{number}"
                 token: Any = PendingRequest(sender, order, late)
-                done = broker.handle(at.state, request(token, sender, order, fresh), self.context)
+                done = broker.handle(at.state, request(token, sender, order, self.context, fresh), self.context)
                 if is_used(fresh, order.body, done.answers, done.state.groups.get(GROUP)):
                     made[sender] = number + 1
                 return self._after(at._replace(made=tuple(sorted(made.items()))), done, order.body)

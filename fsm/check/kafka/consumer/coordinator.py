@@ -31,14 +31,14 @@ from fsm.coordinator import coordinator as broker
 from fsm.coordinator.consumer.invariants import Moment, find_broken
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.consumer_group import ConsumerGroup, CurrentAssignment
-from fsm.coordinator.model.context import Context, Image
+from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice as Rule
 from fsm.coordinator.model.groups import NO_GROUPS
 from fsm.coordinator.model.step import Answer, Request, ResponseBody
 from fsm.coordinator.model.step import Step as CoordinatorStep
 from fsm.coordinator.model.timers import Deadlines, TimerKind
 from fsm.coordinator.storage.load import load
-from fsm.protocol.assignment import TopicNames
+from fsm.protocol.assignment import NO_TOPIC_ID, TopicNames
 from fsm.protocol.codec import API_OF
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
@@ -53,7 +53,7 @@ OLD = NOW - 10_000_000_000
 RESOLVED_BEFORE = NOW - 20_000
 """The time at which a regular expression was resolved that may be refreshed."""
 BY_NAME = 9
-"""The last version of OffsetCommit with topic names, which members of these models use."""
+"""The last version of OffsetCommit with topic names."""
 FAILS_OVER, MOVES = "fails over", "moves"
 TAKES_OVER = (FAILS_OVER, MOVES, FROM_COMPACTED, FROM_CLEANED)
 """The choices after which another broker is the coordinator."""
@@ -170,12 +170,12 @@ class CoordinatorModel:
         return self._make_step(at, let_pass(at.state, given, context))
 
     def _handle(self, at: Broker, sender: str, order: Any, late: bool) -> Step:
-        done = broker.handle(at.state, request(0, sender, order), self.context(at.topics))
+        done = broker.handle(at.state, request(0, sender, order, self._context), self.context(at.topics))
         answers = [] if late else [(sender, (order, answer.body)) for answer in done.answers]
         answer = done.answers[0] if done.answers else None
         asked = []
         if isinstance(order.body, OffsetCommitRequest):
-            asked = _ask_commit(at.state, order.body, answer, self.known.image(at.topics))
+            asked = _ask_commit(at.state, order.body, answer, self.context(at.topics))
         sent = order.body if isinstance(order.body, ConsumerGroupHeartbeatRequest) else None
         if sent is not None and Rule.SUBSCRIPTION_FILTERS_TARGET in self._context.dialect:
             asked = _ask_subscription(done.state, sent, self.known.all_names)
@@ -258,11 +258,18 @@ def choices_of_tasks(group: ConsumerGroup) -> Iterable[Choice]:
         yield Choice("may resolve its regular expressions anew")
 
 
-def request(token: Any, sender: str, order: Any, fresh_id: str = "") -> Request:
+def request(token: Any, sender: str, order: Any, context: Context, fresh_id: str = "") -> Request:
     """A request as the coordinator receives it; the sender may get `fresh_id` as member id."""
-    body = order.body
-    version = BY_NAME if isinstance(body, OffsetCommitRequest) else API_OF[type(body)].newest
-    return Request(token, sender, "/127.0.0.1", version, body, fresh_id)
+    return Request(token, sender, "/127.0.0.1", version_of(order.body, context), order.body, fresh_id)
+
+
+def version_of(body: Any, context: Context) -> int:
+    """The newest version of a request, but of a commit that names no topic ids, or whose broker knows none."""
+    if isinstance(body, OffsetCommitRequest):
+        has_ids = all(topic.topic_id != NO_TOPIC_ID for topic in body.topics)
+        if not has_ids or Rule.OFFSET_COMMIT_HAS_TOPIC_ID not in context.dialect:
+            return BY_NAME
+    return API_OF[type(body)].newest
 
 
 def let_pass(state: Coordinator, given: Any, context: Context) -> CoordinatorStep[Coordinator]:
@@ -298,19 +305,23 @@ def answer_search(at: Any, given: Received, context: Context) -> Step | None:
 
 def refuse(order: Any, context: Context) -> ResponseBody:
     """The response of a broker that is not the coordinator any more."""
-    return broker.refuse(request(0, "", order), ErrorCode.NOT_COORDINATOR, context, "the coordinator is another broker")
+    sent = request(0, "", order, context)
+    return broker.refuse(sent, ErrorCode.NOT_COORDINATOR, context, "the coordinator is another broker")
 
 
-def _ask_commit(before: Coordinator, body: OffsetCommitRequest, answer: Answer | None, image: Image) -> list[str]:
+def _ask_commit(before: Coordinator, body: OffsetCommitRequest, answer: Answer | None, context: Context) -> list[str]:
     """The invariants that a commit breaks: an owner in good standing may commit, a former owner may not."""
     group = consumer_group_of(before)
     if group is None or answer is None or not isinstance(answer.body, OffsetCommitResponse):
         return []
+    image, by_name = context.image, version_of(body, context) == BY_NAME
+    ids = {name: topic.topic_id for name, topic in image.topics.items()}
     results = {
-        (image.topics[topic.name].topic_id, one.partition_index): one.error_code
+        (topic_id, one.partition_index): one.error_code
         for topic in answer.body.topics
+        for topic_id in [ids.get(topic.name, NO_TOPIC_ID) if by_name else topic.topic_id]
         for one in topic.partitions
-        if topic.name in image.topics
+        if topic_id in image.names
     }
     held = {who: member.current.held for who, member in group.members.items()}
     mine = held.pop(body.member_id, frozenset())

@@ -21,13 +21,13 @@ from fsm.check.kafka.classic.coordinator import (
 )
 from fsm.check.kafka.consumer.compaction import FROM_CLEANED, FROM_COMPACTED, append, load_from
 from fsm.check.kafka.consumer.coordinator import (
-    BY_NAME,
     FAILS_OVER,
     MOVES,
     RESOLVED,
     TAKES_OVER,
     answer_search,
     let_pass,
+    version_of,
 )
 from fsm.check.kafka.consumer.member import FIND, FOUND
 from fsm.check.kafka.live.consumers import Abandoned, take_request
@@ -37,7 +37,7 @@ from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.groups import Group
 from fsm.coordinator.model.timers import TimerKind
-from fsm.protocol.messages import DISCONNECTED, TIMED_OUT, OffsetCommitRequest
+from fsm.protocol.messages import DISCONNECTED, TIMED_OUT
 
 
 class Client(Protocol):
@@ -96,7 +96,7 @@ class LiveBroker:
         number = next_number(self._made[name], action.message, converts=self._converts)
         fresh = f"{name}{number}"
         before = self.host.state.groups.get(GROUP)
-        version = BY_NAME if isinstance(order.body, OffsetCommitRequest) else None
+        version = version_of(order.body, self.host.context)
         sent = self.host.send(name, order.body, version, fresh_id=fresh, token=token, connection=connection)
         if is_used(fresh, order.body, sent.answers, self.host.state.groups.get(GROUP)):
             self._made[name] = number + 1

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from fsm.check.kafka.application import BROKER, ENDED, GROUP, NOW, TIMERS, App
 from fsm.check.kafka.consumer.compaction import FROM_CLEANED, FROM_COMPACTED, Log, append, load_from
-from fsm.check.kafka.consumer.coordinator import BY_NAME, MOVES, CoordinatorModel, let_pass, refuse
+from fsm.check.kafka.consumer.coordinator import MOVES, CoordinatorModel, let_pass, refuse, version_of
 from fsm.check.kafka.consumer.member import FIND, FOUND, ConsumerModel, id_of
 from fsm.check.kafka.consumer.shell import observe
 from fsm.check.kafka.descriptions import Seen, tell_difference
@@ -32,7 +32,7 @@ from fsm.coordinator.model.step import Step as CoordinatorStep
 from fsm.coordinator.model.timers import TimerKind
 from fsm.coordinator.storage.load import load
 from fsm.member.effects import UnsentRequest
-from fsm.protocol.messages import TIMED_OUT, ConsumerGroupHeartbeatRequest, OffsetCommitRequest
+from fsm.protocol.messages import TIMED_OUT, ConsumerGroupHeartbeatRequest
 from fsm.tables.consumer_member import State
 from fsm.trace import TraceRecord
 
@@ -271,7 +271,7 @@ class _Replay:
         elif name in self.elsewhere:
             bodies = [refuse(order, self.host.context)]
         else:
-            version = BY_NAME if isinstance(order.body, OffsetCommitRequest) else None
+            version = version_of(order.body, self.host.context)
             sent = self.host.send(name, order.body, version, connection=connection)
             bodies = [one.body for one in sent.answers]
         if not late and consumer.app not in (App.DEAD, App.CRASHED):
