@@ -253,16 +253,64 @@ def test_who_is_out_of_the_group_and_hangs_is_gone() -> None:
 
 
 KINDS = frozenset(consumer_group(client="fixed", coordinator="fixed").kinds) - {"restart"}
-"""All but one that leads to more than 12 million states by itself."""
+"""All but one that leads to a hundred million states by itself."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pair", list(combinations(sorted(KINDS), 2)), ids="-".join)
-def test_two_disturbances_of_any_two_kinds_harm_no_fixed_group(pair: tuple[str, str]) -> None:
-    """Two disturbances are of two kinds at most: together these are two of any kind."""
+@pytest.mark.parametrize(
+    ("options", "states"),
+    [
+        ({}, 9_699_166),
+        ({"search": True}, 12_090_610),
+        ({"compaction": True}, 12_718_807),
+        ({"topics": {"foo": 1, "bar": 1}}, 14_385_046),
+    ],
+)
+def test_two_disturbances_of_any_kind_harm_no_fixed_group(options: dict[str, Any], states: int) -> None:
+    """Of any kind but `restart`, up to 45 CPU seconds."""
+    model = consumer_group(client="fixed", coordinator="fixed", **options)
+    kinds = set(model.kinds) - {"restart"}
+    verdict = check(model, disturb=sorted(kinds), disturbances=2, every=True)
+    assert (verdict.word, verdict.states, verdict.stopped, verdict.cut) == ("holds", states, "", {})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "states"),
+    [
+        ("close", 3_386_714),
+        ("close_timeout", 2_694_909),
+        ("commit_async", 2_417_682),
+        ("commit_sync", 2_102_422),
+        ("crash", 1_100_945),
+        ("expire", 13_489_826),
+        ("failover", 1_142_626),
+        ("failover_losing", 4_727_321),
+        ("hanging", 2_010_216),
+        ("interrupted", 658_090),
+        ("late", 7_574_826),
+        ("leave", 2_903_531),
+        ("lose", 3_711_974),
+        ("poll_timeout", 23_052_683),
+        ("raising", 735_758),
+        ("rebalance_timeout", 3_787_004),
+        ("rejoin", 658_090),
+        ("unanswered", 5_920_555),
+    ],
+)
+def test_a_restart_and_one_disturbance_more(kind: str, states: int) -> None:
+    """Its two processes are members until the session of the first one ends."""
     model = consumer_group(client="fixed", coordinator="fixed")
-    verdict = check(model, disturb=pair, disturbances=2, every=True)
-    assert (verdict.word, verdict.stopped, verdict.cut) == ("holds", "", {})
+    verdict = check(model, disturb=[kind, "restart"], disturbances=2, known=["restarts"], every=True)
+    assert (verdict.word, verdict.states, verdict.stopped, verdict.cut) == ("holds", states, "", {"restarts": 173_509})
+
+
+@pytest.mark.slow
+def test_two_restarts() -> None:
+    """Here of members with one partition, 85 CPU seconds: up to four processes are members at once."""
+    model = consumer_group(topics={"foo": 1}, client="fixed", coordinator="fixed")
+    verdict = check(model, disturb=["restart"], disturbances=2, every=True)
+    assert (verdict.word, verdict.states, verdict.stopped) == ("holds", 27_911_287, "")
 
 
 @pytest.mark.slow

@@ -158,6 +158,11 @@ class GroupProperties:
             found |= (view.of(name, "uses") & ~view.of(BROKER, f"holds {name}") & places) != 0
         return found
 
+    def restarts_twice(self, view: View) -> Mask:
+        """Whether a second process of the same or another consumer has started again: most states lie beyond."""
+        lives: Integers = np.sum([view.of(name, "life") for name in self.names], axis=0)
+        return lives > 1
+
     def is_unreleased(self, view: View) -> Mask:
         """Whether a killed static member returns before its session ends: UNRELEASED_INSTANCE_ID ends it."""
         found = np.zeros(len(view), np.bool_)

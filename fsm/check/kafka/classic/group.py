@@ -148,7 +148,7 @@ def classic_group(
         asked.properties(),
         asked.goal(),
         asked.conditions(),
-        {"interrupted": asked.keeps_too_long, "late_join": asked.joins_late},
+        {"interrupted": asked.keeps_too_long, "late_join": asked.joins_late, "restarts": asked.restarts_twice},
         kinds,
         replay=lambda path: find_times(path, make, {one.name: one for one in consumers}),
         asked_of_steps=(*ASKED_OF_STEPS, ASSIGNS_NEW, *([SAYS_THE_SAME] if compaction else [])),

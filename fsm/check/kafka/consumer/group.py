@@ -152,6 +152,7 @@ def consumer_group(
         {f"{id_of(name, life)} is silent": _is_silent(group, name, life) for name in names for life in range(LIVES)},
         {
             "W1": group.w1,
+            "restarts": group.restarts_twice,
             **({"anew": partial(group.uses_anew, known.anew)} if topic_changes else {}),
             **({"unreleased": group.is_unreleased} if static else {}),
         },

@@ -125,6 +125,7 @@ def mixed_group(
             "interrupted": asked.keeps_too_long,
             "late_join": asked.joins_late,
             "refused": asked.is_refused,
+            "restarts": asked.restarts_twice,
             "unreleased": asked.is_unreleased,
         },
         kinds,
