@@ -292,6 +292,7 @@ ELSEWHERE = (
         _always(31),
         "W27 (`interrupted`)",
     ),
+    Broken("classic-group", {"static": True}, ("failover", "restart"), ("late_join",), _ENDED, _always(20), "W29"),
     Broken("mixed-group", {}, (), (), _ENDED, _always(11), "W12 (`early`)"),
     Broken(
         "mixed-group",
@@ -323,6 +324,7 @@ ELSEWHERE = (
         "W2: a classic member that came too late to join uses what it had until it syncs",
     ),
     Broken("mixed-group", {"client": "fixed"}, ("late",), ("early",), _USERS, _always(26), "W20"),
+    Broken("mixed-group", {}, ("failover", "leave"), ("early",), _SETTLES, _always(12), "W28"),
     Broken("classic-group", {"protocol": "eager"}, ("failover", "late"), (), _ENDED, _always(45), "W21"),
     Broken("classic-group", {"protocol": "cooperative"}, ("failover", "late"), (), _ENDED, _always(44), "W21"),
     Broken(

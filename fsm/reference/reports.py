@@ -582,6 +582,44 @@ REPORTS = (
         "that keeps nothing does not show it.",
     ),
     Report(
+        "W28",
+        "The rebalance of a downgrade is lost with its broker",
+        "According to the checker, all releases since 4.0, under the policies `bidirectional` and `downgrade`.",
+        'fsm check mixed-group --disturb failover,leave --disturbances 2 --known early --property "the group settles"',
+        (
+            "A, of the consumer protocol, owns 0 and 1. Classic member B joins, and waits for one of them.",
+            "A leaves. The group is converted: the log has a classic group of B, which has nothing, in B's generation.",
+            "The broker begins a rebalance, which only its memory has. Another one takes over before B hears of it.",
+            "It loads a STABLE group. B's SyncGroup and its heartbeats in that generation succeed.",
+        ),
+        "Nobody reads 0 and 1, and no member is out of date. A classic group by itself has no such state: whoever "
+        "leaves is still in the log, until the next round is stored, and its session expires.",
+        "Low: a coordinator that fails over within the heartbeat interval after the last member of the consumer "
+        "protocol has left; more likely in a rolling restart of brokers during a migration back.",
+        "Nothing: no response tells B.",
+        "Rebalance a classic group on loading if its members' topics have partitions that are assigned to nobody "
+        "(F42). It costs a look at the assignments, and a rebalance where an assignor leaves partitions out.",
+        "Restart any member after a failover during a migration back.",
+    ),
+    Report(
+        "W29",
+        "A static member that returned in a round that is lost is fenced",
+        "According to the checker, all releases and `fixed`.",
+        "fsm check classic-group --static --disturb failover,restart --disturbances 2 --known late_join --property "
+        '"no application is ended"',
+        (
+            "Static member A owns 0 and 1, as a0. B joins: the group rebalances.",
+            "A is killed and starts again: its join replaces a0 by a1. The round completes; a1 leads.",
+            "Another broker takes over before a1's SyncGroup: its log has the generation of a0.",
+            "The SyncGroup of a1 gets FENCED_INSTANCE_ID, as if a newer process had the instance id.",
+        ),
+        "The error is fatal, and no other process has that instance id. The group goes on when the session of a0 ends.",
+        "Low: a static member restarts while its group rebalances, and the coordinator fails over in that round.",
+        "Nothing: whoever joins again after FENCED_INSTANCE_ID may fence the process that has really replaced it.",
+        "Store the new member id as soon as it replaces the old one, in the generation that the log has. Not tried.",
+        "Let a supervisor start the process again.",
+    ),
+    Report(
         "H17",
         "An assignment of an earlier membership is applied",
         "Java consumers 4.3.0 to 4.4.0, since KAFKA-20106; observed on a broker of 4.4.0 (raw requests).",

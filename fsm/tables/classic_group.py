@@ -376,7 +376,7 @@ TABLE = Table(
         # Birth and end
         row(S.EMPTY, E.LOADED_WITH_MEMBERS,             S.STABLE, F.RESET_HEARTBEAT_TIMERS, clause="5.1"),
         row(S.EMPTY, E.LOADED_OVER_CAPACITY,            S.STABLE, F.RESET_HEARTBEAT_TIMERS, *REBALANCE,
-            clause="4, 5.1"),
+            clause="4, 5.1", note="`fixed` also if partitions are assigned to nobody (F42)"),
         row(S.EMPTY, E.DOWNGRADED_BY_REMOVAL,           S.STABLE, *CONVERTED, *REBALANCE,
             clause="6.5 A"),
         row(S.EMPTY, E.DOWNGRADED_BY_REPLACEMENT,       S.STABLE, *CONVERTED,

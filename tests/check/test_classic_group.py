@@ -140,11 +140,11 @@ def test_a_classic_group_is_safe_and_settles(protocol: str, kinds: tuple[str, ..
         ({}, 519_952),
         ({"protocol": "cooperative"}, 1_252_958),
         ({"coordinator": "fixed"}, 468_863),
-        ({"coordinator": "fixed", "protocol": "cooperative"}, 1_079_085),
+        ({"coordinator": "fixed", "protocol": "cooperative"}, 1_078_233),
         ({"coordinator": "fixed", "search": True}, 500_391),
-        ({"coordinator": "fixed", "search": True, "protocol": "cooperative"}, 1_131_445),
+        ({"coordinator": "fixed", "search": True, "protocol": "cooperative"}, 1_132_739),
         ({"coordinator": "fixed", "compaction": True}, 469_787),
-        ({"coordinator": "fixed", "compaction": True, "protocol": "cooperative"}, 1_082_789),
+        ({"coordinator": "fixed", "compaction": True, "protocol": "cooperative"}, 1_081_937),
     ],
 )
 def test_one_disturbance_of_any_kind_harms_no_classic_group(options: dict[str, Any], states: int) -> None:

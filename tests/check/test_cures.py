@@ -374,10 +374,32 @@ def test_mixed_groups_are_clean_for_one_disturbance_of_all_kinds(
     assert (verdict.word, verdict.states, verdict.cut) == ("holds", states, {})
 
 
+@pytest.mark.deep
+@pytest.mark.parametrize(("protocol", "states"), [("eager", 189_474), ("cooperative", 223_621)])
+def test_the_rebalance_of_a_downgrade_outlives_its_broker(protocol: str, states: int) -> None:
+    """W28 ends there: the next broker loads a classic group in which partitions are assigned to nobody."""
+
+    def left(rules: Rules) -> Verdict:
+        model = mixed_group(client="fixed", protocol=protocol, coordinator=rules)
+        return check(model, disturb=["failover", "leave"], disturbances=2, every=True)
+
+    without_it = left(broker_without(Coordinator.UNASSIGNED_REBALANCES_ON_LOAD))
+    assert lengths(without_it) == {"the group settles": 12}
+    assert [one.replayed and one.replayed.differs for one in without_it.violations] == [""]
+    assert (left(FIXED).word, left(FIXED).states) == ("holds", states)
+
+
 def test_assignments_of_a_lost_round_are_taken() -> None:
     """W21: a failover lost the round, and its number is that of the next one. Live objects take the path, too."""
     walk = take_steps(classic_group(coordinator="4.4.0"), read_steps("W21"))
     assert walk.state()["broker"] == "STABLE, generation 2; a0 has foo-0; b1 has nothing"
+
+
+@pytest.mark.parametrize("rules", ["4.4.0", "fixed"])
+def test_who_takes_a_place_in_a_round_that_is_lost_is_fenced(rules: str) -> None:
+    """W29: the log has the member id of its earlier process. Nothing fixes that; live objects take the path, too."""
+    walk = take_steps(classic_group(static=True, coordinator=rules), read_steps("W29"))
+    assert walk.list_broken() == ["no application is ended"]
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from fsm.coordinator.consumer.reconciliation import Reconciliation, reconcile
 from fsm.coordinator.coordinator import clean_up
 from fsm.coordinator.model.consumer_group import CurrentAssignment
 from fsm.coordinator.model.dialect import Choice, Dialect, dialect
+from fsm.coordinator.storage.load import load
 from fsm.coordinator.storage.replay import replay
 from fsm.protocol.messages import DISCONNECTED, ConsumerGroupHeartbeatRequest
 from fsm.protocol.records import Current, HeldTopic, Member, MemberKey, Record, RecordType
@@ -428,6 +429,15 @@ def joins_before_the_first_generation(rules: Dialect) -> Any:
     return found.join("m1", "foo")["error_code"]
 
 
+def loaded_after_a_downgrade(rules: Dialect) -> Any:
+    """What another broker loads after the last member of the consumer protocol has left."""
+    found = mixed(rules)
+    found.join("m1", "foo")
+    found.mixed_in("c")
+    found.beat("m1", -1)
+    return load(found.state, found.context).state.groups["g"].state.name
+
+
 Both = tuple[Callable[[Dialect], Any], Any, Any]
 """What is done, and what comes of it with the choice and without."""
 
@@ -486,6 +496,7 @@ SIDES: dict[Choice, Both] = {
     ),
     Choice.REMOVED_MEMBER_IS_UNKNOWN: (joins_after_its_removal, "unknown_member_id", None),
     Choice.FIRST_CONVERSION_ELECTS_PROTOCOL: (joins_before_the_first_generation, None, "unknown_server_error"),
+    Choice.UNASSIGNED_REBALANCES_ON_LOAD: (loaded_after_a_downgrade, "PREPARING_REBALANCE", "STABLE"),
     Choice.REPLACEMENT_REBALANCES_IF_WAITING: (replaced_while_another_one_waits, "PreparingRebalance", "Stable"),
     Choice.MOVED_TARGET_COUNTS_AS_STORED: (moved_target, ["7 s2 foo[0, 1]"], ["7 s2 foo[0, 1]", "7 s2 foo[0, 1]"]),
 }

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 from fsm.coordinator.classic.draft import ClassicGroupDraft
 from fsm.coordinator.classic.requests import removal
-from fsm.coordinator.model.classic_group import ClassicGroup, JoinPhase
+from fsm.coordinator.model.classic_group import ClassicGroup, JoinPhase, consumer_topics
 from fsm.coordinator.model.context import Context
+from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.model.step import Step
+from fsm.errors import RemoteProtocolError
+from fsm.protocol.consumer_protocol import decode_assignment
 from fsm.tables.classic_group import Event, State
 
 _SESSION = (Event.SESSION_EXPIRED, Event.SESSION_EXPIRED_ALL_JOINED, Event.SESSION_EXPIRED_NOBODY_LEFT)
@@ -78,13 +81,27 @@ def unload(group: ClassicGroup, context: Context) -> Step[ClassicGroup]:
 def load(group: ClassicGroup, context: Context) -> Step[ClassicGroup]:
     """A group loaded from its record; its members' sessions start now.
 
-    If it has more members than allowed it rebalances at once, and the last to join are excluded.
+    If it has more members than allowed it rebalances at once, and the last to join are excluded; in some dialects it
+    also does so if it leaves partitions to nobody (F42).
     """
     if not group.members:
         return Step(group)
     is_over = len(group.members) > context.config.group_max_size
-    event = Event.LOADED_OVER_CAPACITY if is_over else Event.LOADED_WITH_MEMBERS
-    return _take(group, context, event)
+    rebalances = is_over or (Choice.UNASSIGNED_REBALANCES_ON_LOAD in context.dialect and _leaves_out(group, context))
+    return _take(group, context, Event.LOADED_OVER_CAPACITY if rebalances else Event.LOADED_WITH_MEMBERS)
+
+
+def _leaves_out(group: ClassicGroup, context: Context) -> bool:
+    """Whether partitions of the topics that consumers subscribe to are assigned to nobody; not if an assignment cannot
+    be read.
+    """
+    topics, held = context.image.topics, [member.assignment for member in group.members.values() if member.assignment]
+    wanted = {name: topics[name].partitions for name in consumer_topics(group) or () if name in topics}
+    try:
+        assigned = {partition for one in held for partition in decode_assignment(one).partitions}
+    except RemoteProtocolError:
+        return False
+    return any((name, number) not in assigned for name, count in wanted.items() for number in range(count))
 
 
 def delete(group: ClassicGroup, context: Context) -> Step[ClassicGroup]:

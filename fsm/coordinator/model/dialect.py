@@ -356,6 +356,12 @@ class Choice(Enum):
         "a classic group that waits for its first generation is converted by the protocol that it would elect (W12)",
         "it has none yet, so the conversion fails: UNKNOWN_SERVER_ERROR",
     )
+    UNASSIGNED_REBALANCES_ON_LOAD = (
+        "F42",
+        "fixed",
+        "a classic group that is loaded with partitions assigned to nobody rebalances (W28)",
+        "it is STABLE: the rebalance of a downgrade is lost with its broker, and nobody starts another one",
+    )
 
     def holds_in(self, release: str) -> bool:
         """Whether the release has the rule; `s24` has none, `fixed` those of the latest release and its own."""
