@@ -1,0 +1,139 @@
+"""Two disturbances in groups of the dialect `fixed`: any two kinds at once, or pair by pair where that is too much."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import pytest
+from models import classic_group, consumer_group, mixed_group
+
+from fsm.check import check
+
+KINDS = frozenset(consumer_group(client="fixed", coordinator="fixed").kinds) - {"restart"}
+"""All but one that leads to a hundred million states by itself."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "states"),
+    [
+        ({}, 9_699_166),
+        ({"search": True}, 12_090_610),
+        ({"compaction": True}, 12_718_807),
+        ({"topics": {"foo": 1, "bar": 1}}, 14_385_046),
+    ],
+)
+def test_two_disturbances_of_any_kind_harm_no_fixed_group(options: dict[str, Any], states: int) -> None:
+    """Of any kind but `restart`, up to 45 CPU seconds."""
+    model = consumer_group(client="fixed", coordinator="fixed", **options)
+    kinds = set(model.kinds) - {"restart"}
+    verdict = check(model, disturb=sorted(kinds), disturbances=2, every=True)
+    assert (verdict.word, verdict.states, verdict.stopped, verdict.cut) == ("holds", states, "", {})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "states"),
+    [
+        ("close", 3_386_714),
+        ("close_timeout", 2_694_909),
+        ("commit_async", 2_417_682),
+        ("commit_sync", 2_102_422),
+        ("crash", 1_100_945),
+        ("expire", 13_489_826),
+        ("failover", 1_142_626),
+        ("failover_losing", 4_727_321),
+        ("hanging", 2_010_216),
+        ("interrupted", 658_090),
+        ("late", 7_574_826),
+        ("leave", 2_903_531),
+        ("lose", 3_711_974),
+        ("poll_timeout", 23_052_683),
+        ("raising", 735_758),
+        ("rebalance_timeout", 3_787_004),
+        ("rejoin", 658_090),
+        ("unanswered", 5_920_555),
+    ],
+)
+def test_a_restart_and_one_disturbance_more(kind: str, states: int) -> None:
+    """Its two processes are members until the session of the first one ends."""
+    model = consumer_group(client="fixed", coordinator="fixed")
+    verdict = check(model, disturb=[kind, "restart"], disturbances=2, known=["restarts"], every=True)
+    assert (verdict.word, verdict.states, verdict.stopped, verdict.cut) == ("holds", states, "", {"restarts": 173_509})
+
+
+@pytest.mark.slow
+def test_two_restarts() -> None:
+    """Here of members with one partition, 85 CPU seconds: up to four processes are members at once."""
+    model = consumer_group(topics={"foo": 1}, client="fixed", coordinator="fixed")
+    verdict = check(model, disturb=["restart"], disturbances=2, every=True)
+    assert (verdict.word, verdict.states, verdict.stopped) == ("holds", 27_911_287, "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", sorted((KINDS | {"topic_created", "topic_deleted", "topic_grown"}) - {"rejoin"}))
+def test_a_topic_that_is_made_anew_and_one_disturbance_more(kind: str) -> None:
+    """W23 ends there: up to 9.6 million states."""
+    model = consumer_group(client="fixed", coordinator="fixed", topic_changes=True)
+    verdict = check(model, disturb=[kind, "topic_recreated"], disturbances=2, every=True)
+    assert (verdict.word, verdict.stopped, verdict.cut) == ("holds", "", {})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "topics", "states"),
+    [
+        ("topic_grown", {"foo": 2}, 1_104_237),
+        ("topic_created", {"foo": 2}, 1_225_673),
+        ("topic_deleted", {"foo": 2}, 1_286_177),
+        ("resubscribe", {"foo": 1, "bar": 1}, 782_723),
+    ],
+)
+def test_a_late_request_while_topics_change(kind: str, topics: dict[str, int], states: int) -> None:
+    """W24 ends there."""
+    changes = kind.startswith("topic_")
+    model = consumer_group(topics=topics, client="fixed", coordinator="fixed", topic_changes=changes)
+    verdict = check(model, disturb=["late", kind], disturbances=2, every=True)
+    assert (verdict.word, verdict.states, verdict.stopped, verdict.cut) == ("holds", states, "", {})
+
+
+MESSAGES_AND_TIMERS = [
+    "crash",
+    "expire",
+    "failover",
+    "late",
+    "leave",
+    "lose",
+    "poll_timeout",
+    "rebalance_timeout",
+    "rejoin",
+    "unanswered",
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pair", list(combinations(MESSAGES_AND_TIMERS, 2)), ids="-".join)
+def test_two_disturbances_of_messages_and_timers_harm_no_static_group(pair: tuple[str, str]) -> None:
+    """W17 and W19 end there: up to 5.3 million states."""
+    model = consumer_group(client="fixed", coordinator="fixed", static=True)
+    verdict = check(model, disturb=pair, disturbances=2, every=True)
+    assert (verdict.word, verdict.stopped, verdict.cut) == ("holds", "", {})
+
+
+@pytest.mark.slow
+def test_two_disturbances_of_any_kind_harm_no_classic_group() -> None:
+    """Of any kind but `restart` and `interrupted` (W27): some 60 CPU seconds."""
+    model = classic_group(coordinator="fixed")
+    kinds = set(model.kinds) - {"interrupted", "restart"}
+    verdict = check(model, disturb=sorted(kinds), disturbances=2, every=True)
+    assert (verdict.word, verdict.states, verdict.stopped) == ("holds", 12_731_268, "")
+
+
+@pytest.mark.slow
+def test_two_disturbances_of_any_kind_harm_no_mixed_group() -> None:
+    """Of any kind but `restart` and `convert`, W27 cut off: some 120 CPU seconds."""
+    model = mixed_group(client="fixed", coordinator="fixed")
+    kinds = set(model.kinds) - {"restart", "convert"}
+    verdict = check(model, disturb=sorted(kinds), disturbances=2, known=["interrupted"], every=True)
+    assert (verdict.word, verdict.states, verdict.stopped) == ("holds", 33_831_406, "")
