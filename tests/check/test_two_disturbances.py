@@ -122,6 +122,35 @@ def test_two_disturbances_of_messages_and_timers_harm_no_static_group(pair: tupl
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "states"),
+    [
+        ("close", 1_978_367),
+        ("close_timeout", 3_670_791),
+        ("commit_async", 626_117),
+        ("commit_sync", 551_551),
+        ("crash", 1_090_355),
+        ("expire", 10_117_812),
+        ("failover", 3_886_758),
+        ("failover_losing", 5_451_487),
+        ("hanging", 916_101),
+        ("late", 6_078_385),
+        ("leave", 2_231_620),
+        ("lose", 1_058_276),
+        ("poll_timeout", 10_515_718),
+        ("raising", 490_696),
+        ("rebalance_timeout", 7_005_936),
+        ("rejoin", 379_654),
+        ("unanswered", 2_902_225),
+    ],
+)
+def test_a_restart_and_one_disturbance_more_in_a_classic_group(kind: str, states: int) -> None:
+    model = classic_group(coordinator="fixed")
+    verdict = check(model, disturb=[kind, "restart"], disturbances=2, known=["restarts"], every=True)
+    assert (verdict.word, verdict.states, verdict.stopped, verdict.cut) == ("holds", states, "", {"restarts": 138_240})
+
+
+@pytest.mark.slow
 def test_two_disturbances_of_any_kind_harm_no_classic_group() -> None:
     """Of any kind but `restart` and `interrupted` (W27): some 60 CPU seconds."""
     model = classic_group(coordinator="fixed")
