@@ -606,7 +606,7 @@ REPORTS = (
         "A static member that returned in a round that is lost is fenced",
         "According to the checker, all releases and `fixed`.",
         "fsm check classic-group --static --disturb failover,restart --disturbances 2 --known late_join --property "
-        '"no application is ended"',
+        '"no error ends an application"',
         (
             "Static member A owns 0 and 1, as a0. B joins: the group rebalances.",
             "A is killed and starts again: its join replaces a0 by a1. The round completes; a1 leads.",

@@ -399,7 +399,7 @@ def test_assignments_of_a_lost_round_are_taken() -> None:
 def test_who_takes_a_place_in_a_round_that_is_lost_is_fenced(rules: str) -> None:
     """W29: the log has the member id of its earlier process. Nothing fixes that; live objects take the path, too."""
     walk = take_steps(classic_group(static=True, coordinator=rules), read_steps("W29"))
-    assert walk.list_broken() == ["no application is ended"]
+    assert walk.list_broken() == ["no error ends an application"]
 
 
 @pytest.mark.slow
