@@ -254,6 +254,8 @@ class Replayed(NamedTuple):
     """Their trace at those times: one JSON document a line, in the format of `fsm.trace`."""
     untimed: str = ""
     """Why there are no times: the timers that contradict each other, with the last tried timeouts."""
+    stopped: str = ""
+    """Why it was not replayed to the end, and the model is neither confirmed nor refuted."""
     idle: tuple[tuple[int, int, str], ...] = ()
     """Idle steps that restart timers without changing anything: the number of the following step, the time, and the
     text.

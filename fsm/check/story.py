@@ -93,6 +93,8 @@ _DOOMED = "  from here on, the goal cannot be reached without another disturbanc
 def _replay(done: Replayed) -> str:
     if done.differs:
         return f"live objects behave differently, so the model is wrong: {done.differs}"
+    if done.stopped:
+        return f"it was not replayed to its end: that {done.stopped}"
     if not done.times_ms:
         why = f": {done.untimed}" if done.untimed else ""
         return f"live objects also take this path; no times were found at which it can happen{why}"

@@ -127,7 +127,7 @@ def _violation_document(one: Violation) -> dict[str, Any]:
         "steps": count_steps(one),
         "doomed_at": one.doomed_at,
         "hazard": ", ".join(one.hazards),
-        "replayed": None if one.replayed is None else not one.replayed.differs,
+        "replayed": None if one.replayed is None or one.replayed.stopped else not one.replayed.differs,
         "differs": "" if one.replayed is None else one.replayed.differs,
         "times_ms": [] if one.replayed is None else list(one.replayed.times_ms),
         "idle": [] if one.replayed is None else [list(idle) for idle in one.replayed.idle],
@@ -279,7 +279,7 @@ def _replay(search: Search, path: Path, broken: str) -> Replayed | None:
     try:
         done = within(limit_s if is_endless else limit_s * len(path), replay, path)
     except EndlessError as problem:
-        return Replayed("" if is_endless else f"the replay {problem}")
+        return Replayed() if is_endless else Replayed(stopped=str(problem))
     except Exception as problem:  # the exception of a step is the finding
         raised = f"raises {type(problem).__name__}: {problem}".partition("\n")[0]
         return Replayed("" if raised == broken else raised)

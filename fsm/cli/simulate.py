@@ -275,7 +275,8 @@ def _shrink(deployment: Deployment | Machines, args: argparse.Namespace) -> int:
         _write(args.folder, {"shrunk.yaml": text})
     if not is_complete:
         where = args.folder / "shrunk.yaml" if args.folder is not None else "on stdout"
-        out("" if args.folder is not None else text)
+        shrunk = {"runs": search.runs, "deployment": text}
+        out(_json(shrunk) if args.json else "" if args.folder is not None else text)
         raise _tell_stop(f"after {search.runs} runs; the smallest deployment so far that fails is {where}")
     outcome = simulate(found, found.seed)
     shrunk = {"runs": search.runs, "deployment": text, "outcome": outcome.as_document()}

@@ -83,16 +83,17 @@ def pick(
     words = [kind.__name__ for kind in kinds]
     fitting = [f"{one} ({type(value).__name__})" for one, value in defined.items() if isinstance(value, kinds)]
     if or_function:
-        functions = (value for value in defined.values() if isinstance(value, FunctionType))
-        own = (one for one in functions if one.__module__ == defined.get("__name__") and _takes_nothing(one))
-        fitting += [f"{one.__name__} (function)" for one in own]
+        functions = ((one, value) for one, value in defined.items() if isinstance(value, FunctionType))
+        own = (one for one, value in functions if value.__module__ == defined.get("__name__") and _takes_nothing(value))
+        fitting += [f"{one} (function)" for one in own]
     remedy = f"choose from {', '.join(fitting[:MOST_LISTED])}" if fitting else f"it has no {' and no '.join(words)}"
     is_not = f"is not a {' or a '.join(words)}" if name in defined else "is not defined"
     raise InputError(f"{name} {is_not}" if name else "no name follows the colon", where, remedy)
 
 
 def _takes_nothing(function: FunctionType) -> bool:
-    return function.__code__.co_argcount == len(function.__defaults__ or ())
+    positional = function.__code__.co_argcount == len(function.__defaults__ or ())
+    return positional and function.__code__.co_kwonlyargcount == len(function.__kwdefaults__ or ())
 
 
 def _read(path: Path) -> Table:

@@ -72,7 +72,7 @@ def broker(request: pytest.FixtureRequest) -> Iterator[LiveBroker]:
     try:
         options = accepted.bind(*marker.args, **marker.kwargs)
         made = LiveBroker(*options.args, **options.kwargs)
-    except (TypeError, InputError) as problem:
+    except (TypeError, ValueError, InputError) as problem:
         text = f"@pytest.mark.broker: {problem}; it takes {', '.join(accepted.parameters)}"
         raise pytest.fail.Exception(text, pytrace=False) from None
     with made as started:

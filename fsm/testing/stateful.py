@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 from zlib import crc32
 
 from hypothesis import strategies as st
@@ -30,9 +30,6 @@ from fsm.table import Symbol, Table
 from fsm.tables.files import find_table
 from fsm.testing.tours import Case, Move, all_refusals, all_transitions, ways_from
 from fsm.testing.trial import Action, Adapter, Mismatch, Trial, follow, shorten
-
-if TYPE_CHECKING:
-    from fsm.testing.trial import Adapter
 
 Goal = tuple[Symbol, Action]
 """Something to try in a state."""

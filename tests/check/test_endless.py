@@ -62,7 +62,7 @@ def test_live_objects_have_to_loop_too() -> None:
         assert found.replayed == Replayed(differs)
 
 
-def test_a_replay_that_does_not_end_differs() -> None:
+def test_a_replay_that_does_not_end_confirms_and_refutes_nothing() -> None:
     """Live objects loop on a path whose steps end in the model."""
 
     def forever(_path: object) -> Replayed:
@@ -74,8 +74,11 @@ def test_a_replay_that_does_not_end_differs() -> None:
 
     one = Component("one", 0, choices, lambda state, _: Step(state + 1), {"at": lambda state: state})
     below = Property("below two", lambda view: view.of("one", "at") < 2)
-    (found,) = check(Model("ends", [one], (), [below], replay=forever), limits=SOON).violations
-    assert found.replayed == Replayed("the replay takes more than 0.1 s of CPU time: it may never end")
+    verdict = check(Model("ends", [one], (), [below], replay=forever), limits=SOON)
+    (found,) = verdict.violations
+    assert found.replayed == Replayed(stopped="takes more than 0.1 s of CPU time: it may never end")
+    assert "it was not replayed to its end: that takes more than 0.1 s of CPU time" in "\n".join(tell(found))
+    assert verdict.document()["violations"][0]["replayed"] is None
 
 
 def test_a_step_that_ends_in_time_is_none() -> None:

@@ -8,7 +8,10 @@ import pytest
 from models import classic_group, consumer_group, mixed_group, replayed
 
 from fsm.check import Limits, Verdict, Violation, check
+from fsm.check.kafka.application import ASSIGNS_NEW
+from fsm.check.kafka.classic.coordinator import ANSWERED_ONCE
 from fsm.check.kafka.consumer.group import DUPLICATES
+from fsm.check.kafka.consumer.shell import LEAVES, ONE_HEARTBEAT
 from fsm.check.kafka.topics import CHANGES
 from fsm.check.search import Search
 from fsm.errors import InputError
@@ -30,6 +33,13 @@ def test_groups_have_so_many_states(options: dict, states: int, transitions: int
     """Whoever changes a member's, the coordinator's or the migration's behaviour sees it here."""
     found = Search(mixed_group(**options), known=KNOWN, every=True).run()
     assert (found.states.size, found.transitions, found.found) == (states, transitions, {})
+
+
+def test_the_invariants_of_its_members_are_those_of_either_group() -> None:
+    """Each can be chosen, and is silent where another one is."""
+    mixed = mixed_group()
+    of_others = {*consumer_group().asked_of_steps, *classic_group().asked_of_steps}
+    assert {LEAVES, ONE_HEARTBEAT, ASSIGNS_NEW, ANSWERED_ONCE} <= {*mixed.asked_of_steps} & of_others
 
 
 @pytest.mark.parametrize(

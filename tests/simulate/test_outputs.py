@@ -240,6 +240,9 @@ def test_an_interrupt_keeps_the_smallest_deployment_so_far(
     where = tmp_path / "shrunk.yaml" if folder else "on stdout"
     assert said == f"fsm: stopped after 3 runs; the smallest deployment so far that fails is {where}\n"
     text = (tmp_path / "shrunk.yaml").read_text() if folder else printed
+    runs = count(1)
+    assert main(["simulate", str(shop), "--shrink", "--json"]) == 130
+    assert json.loads(capsys.readouterr().out) == {"runs": 3, "deployment": text}
     assert read(text, "shrunk.yaml").lasts_ms < read_file(shop).lasts_ms
 
 

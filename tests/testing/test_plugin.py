@@ -188,12 +188,15 @@ def test_a_marker_that_cannot_be_used_is_one_line(project):
         @pytest.mark.broker(topicz={"foo": 4})
         def test_a_misspelt_keyword(broker): ...
 
+        @pytest.mark.broker("4.1")
+        def test_a_release_instead_of_topics(broker): ...
+
         @pytest.mark.broker(dialect="9.9")
         def test_an_unknown_release(broker): ...
         """
     )
     result = project.runpytest_inprocess(*PLUGIN)
-    result.assert_outcomes(errors=2)
+    result.assert_outcomes(errors=3)
     result.stdout.fnmatch_lines(
         ["@pytest.mark.broker: got an unexpected keyword argument 'topicz'; it takes topics, dialect, settings, *"]
     )

@@ -52,7 +52,7 @@ ASYNC_CALL, SYNC_CALL = 100, 101
 """Call numbers: of an asynchronous commit, and of a synchronous one."""
 OTHERWISE = "subscribes otherwise"
 """An application changes its subscription to fewer topics."""
-ASSIGNS_NEW = "a callback assigns what is not in use"
+ASSIGNS_NEW = "no callback assigns a partition in use"
 TURNS = 8
 """This many turns of the background thread in a row, without any input, are a busy loop."""
 

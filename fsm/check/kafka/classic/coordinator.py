@@ -81,7 +81,7 @@ FOR_SOMETHING = "a classic member is not told to rejoin in vain"
 DATA = "an upgrade loses no user data of assignors"
 SUBSCRIBED = "no stable member is assigned an unsubscribed topic"
 LEADER_STAYS = "a leader that has joined leads the next generation"
-ANSWERED_ONCE = "a request is answered once"
+ANSWERED_ONCE = "no request is answered twice"
 NEVER_FALLS = "generations and epochs never decrease"
 ASKED_OF_STEPS = (
     NEVER_FALLS,

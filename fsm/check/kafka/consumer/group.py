@@ -158,7 +158,12 @@ def consumer_group(
         },
         kinds,
         partial(replay, Cast(consumers, hub)),
-        [*_list_checked(dialects), *ASKED_OF_REQUESTS, *([SAYS_THE_SAME] if compaction else [])],
+        [
+            *list_asked_of_members(dialects),
+            *(name for name, _ in INVARIANTS),
+            *ASKED_OF_REQUESTS,
+            *([SAYS_THE_SAME] if compaction else []),
+        ],
         list(_list_unchecked(dialects)),
         (*NOT_MODELLED, IS_EQUIVARIANT) if equivariant else NOT_MODELLED,
     )
@@ -200,13 +205,13 @@ def _outdates(arrived: Any, late: Any) -> bool:
     return sender is not None and sender == member_of(getattr(late, "body", None))
 
 
-def _list_checked(dialects: Sequence[MemberDialect]) -> Iterator[str]:
-    """The invariants that are checked on each step of a member and of the coordinator."""
+def list_asked_of_members(dialects: Sequence[MemberDialect]) -> Iterator[str]:
+    """The invariants that are checked on each step of a member of these dialects."""
     for one in MEMBER_INVARIANTS:
         if any(one in select_invariants(dialect) for dialect in dialects):
             yield f"{one.name} {one.statement}"
     yield from [JOINS_EMPTY] if any(Choice.JOIN_AFTER_RELEASES in one for one in dialects) else []
-    yield from (KEEPS_EPOCH, ONE_HEARTBEAT, ASSIGNS_NEW, LEAVES, *(name for name, _ in INVARIANTS))
+    yield from (KEEPS_EPOCH, ONE_HEARTBEAT, ASSIGNS_NEW, LEAVES)
 
 
 def fewer_of(topics: Iterable[str]) -> tuple[str, ...]:

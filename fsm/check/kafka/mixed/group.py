@@ -26,9 +26,16 @@ from fsm.check.kafka.classic.group import (
 from fsm.check.kafka.classic.member import ClassicModel
 from fsm.check.kafka.classic.replay import ClassicReplay, LiveClassic
 from fsm.check.kafka.consumer.compaction import SAYS_THE_SAME
-from fsm.check.kafka.consumer.group import INTERVAL_MS, check_regex, choose_names, fewer_of, name_those, rules_of
+from fsm.check.kafka.consumer.group import (
+    INTERVAL_MS,
+    check_regex,
+    choose_names,
+    fewer_of,
+    list_asked_of_members,
+    name_those,
+    rules_of,
+)
 from fsm.check.kafka.consumer.member import ConsumerModel, Setting
-from fsm.check.kafka.consumer.shell import KEEPS_EPOCH, select_invariants
 from fsm.check.kafka.group_properties import GroupProperties
 from fsm.check.kafka.live.consumers import LONG_MS, LiveConsumer, LiveMember
 from fsm.check.kafka.live.timed_replay import Timeouts, find_times
@@ -131,8 +138,7 @@ def mixed_group(
         kinds,
         lambda path: find_times(path, partial(_live, models, context), models),
         [
-            *(f"{one.name} {one.statement}" for one in select_invariants(dialect)),
-            KEEPS_EPOCH,
+            *list_asked_of_members([dialect]),
             *(name for name, _ in INVARIANTS if name not in OF_HEARTBEATS),
             *(name for name in ASKED_OF_STEPS if name not in given_up),
             *([SAYS_THE_SAME] if compaction else []),
