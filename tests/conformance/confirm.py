@@ -7,8 +7,8 @@ order, with the ids and epochs of this broker; every answer must equal the model
 partition without a user, or two users whose heartbeats and commits are accepted. A late request has a connection of its
 own, and its answer is ignored. Exit status 1 if the broker deviates from the model, which is then wrong. With
 `--disturb` the path of any counterexample is run. W4, which is fixed in the latest release, runs by the rules of the
-broker's release (`KAFKA_RELEASE=4.1.2`). For W22, W23 and W27 Java clients are run, for W26 workers of Connect:
-requests do not show what an application does.
+broker's release (`KAFKA_RELEASE=4.1.2`). For W28 and W29 the broker is started again within the path. For W22, W23 and
+W27 Java clients are run, for W26 workers of Connect: requests do not show what an application does.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from hanging import NUMBER as HANGING
 from hanging import confirm_hanging
 from java_members import EAGER, PARTITIONS, RECREATED_PARTITIONS, confirm_recreated, confirm_woken
 from kafka_broker import RELEASE, STEPS, TOOLS, NoBrokerError, broker
+from kafka_broker import Kafka as Node
 from rejoining import NUMBER, confirm_rejoining
 from workers import confirm_frozen
 
@@ -185,11 +186,13 @@ class Spot:
     steps: str = ""
     """The steps of the path, if a search would take too long."""
     partitions: int = 2
+    known: tuple[str, ...] = ()
+    """Other hazards, which the search cuts off."""
 
     def find_path(self) -> Taken:
         """The given path, or the shortest one; empty if there is none."""
         if not self.steps:
-            search = Search(self.model, frozenset(self.kinds), self.disturbances).run()
+            search = Search(self.model, frozenset(self.kinds), self.disturbances, self.known).run()
             return states_on(search, next(iter(search.found.values())).state) if search.found else ()
         walk = Walk(self.model)
         for step in self.steps.splitlines():
@@ -312,6 +315,8 @@ class Kafka:
     """Timeouts of all members, in place of the model's."""
     connections: dict[str, Connection] = field(default_factory=dict)
     answers: dict[str, deque[Any]] = field(default_factory=dict)
+    node: Node | None = None
+    """The broker, if it may be started again."""
 
     def grow(self, changes: Sequence[str]) -> None:
         """The topic grows, and the broker knows it. Raises `NotImplementedError` for another change."""
@@ -322,9 +327,7 @@ class Kafka:
 
     def send(self, name: str, body: Any, *, late: bool) -> None:
         """Sends a request of a member, and waits until it was handled."""
-        connection = Connection(*self.address, name, PATIENCE_S) if late else self.connections.get(name)
-        if connection is None:
-            connection = self.connections[name] = Connection(*self.address, name, PATIENCE_S)
+        connection = Connection(*self.address, name, PATIENCE_S) if late else self._connect(name)
         connection.send(self.translate(body))
         waits = isinstance(body, ConsumerGroupHeartbeatRequest | HeartbeatRequest)
         arrived = connection.receive(PATIENCE_S if waits else PARKED_S)
@@ -336,6 +339,8 @@ class Kafka:
     def hear(self, name: str) -> Any:
         """The next answer of a member."""
         waiting = self.answers.setdefault(name, deque())
+        if not waiting and name not in self.connections:
+            return None  # it broke
         if not waiting:
             arrived = self.connections[name].receive(PATIENCE_S)
             waiting.append(None if arrived is None else arrived.response)
@@ -349,7 +354,13 @@ class Kafka:
 
     def call(self, name: str, body: Any) -> Any:
         """A request of a member that the path does not have, and its answer."""
-        return self.connections[name].call(self.translate(body))
+        return self._connect(name).call(self.translate(body))
+
+    def _connect(self, name: str) -> Connection:
+        """The connection of a member, a new one if it has none."""
+        if name not in self.connections:
+            self.connections[name] = Connection(*self.address, name, PATIENCE_S)
+        return self.connections[name]
 
     def translate(self, value: Any) -> Any:
         """The value with the ids of this broker, and timeouts that do not expire."""
@@ -365,8 +376,15 @@ class Kafka:
         return value
 
     def waits(self, kind: str) -> bool:
-        """Lets time pass: until the first rebalance begins, a member's time to join is over, or all sessions are.
-        Whether that is so."""
+        """Lets time pass: until the first rebalance begins, a member's time to join is over, all sessions are, or the
+        coordinator has failed over. Whether that is so."""
+        if kind == "failover" and self.node is not None:
+            self.close()
+            self.connections.clear()
+            self.node.stop()
+            self.node.start()
+            wait_for_coordinator(self.address, self.group)
+            return True
         if kind != "expire":
             time.sleep(DELAY_S if not kind else REBALANCE_S + DELAY_S)
             return kind in ("", "rebalance_timeout")
@@ -533,8 +551,8 @@ def show(using: Sequence[tuple[str, int]]) -> str:
     return ", ".join(f"{topic}-{number}" for topic, number in using)
 
 
-def confirm(spot: Spot, address: tuple[str, int], topics: Topics) -> bool:
-    """Runs a weak spot; returns whether the broker behaved as the checker predicts."""
+def confirm(spot: Spot, address: tuple[str, int], topics: Topics, node: Node | None = None) -> bool:
+    """Runs a weak spot; returns whether the broker behaved as the checker predicts. With `node` it may fail over."""
     path = spot.find_path()
     print(f"{spot.number}  {spot.what}")
     if not path:
@@ -551,7 +569,7 @@ def confirm(spot: Spot, address: tuple[str, int], topics: Topics) -> bool:
         topic_id = topics.all()[topic].topic_id
         names = {"g": group, TOPIC: topic, f"{0:020d}AA": topic_id, "id of foo": topic_id}
         short = {"rebalance_timeout_ms": int(REBALANCE_S * 1000)} if "rebalance_timeout" in spot.kinds else {}
-        kafka = Kafka(address, group, names, topics, {**LONG_MS, **short})
+        kafka = Kafka(address, group, names, topics, {**LONG_MS, **short}, node=node)
         wait_for_coordinator(address, group)
         differs = drive(kafka, path, spot.model)
         if not differs:
@@ -603,6 +621,30 @@ def freeze(address: tuple[str, int], _topics: Topics) -> bool:
     print(f"W26  a Connect worker {TOOLS} that stood still for its session runs what another one was given")
     with tempfile.TemporaryDirectory() as folder:
         return _show(*confirm_frozen(address, f"confirm-W26-{uuid.uuid4().hex[:8]}", Path(folder)))
+
+
+def failing_over() -> Iterator[Spot]:
+    """The weak spots that take a failover."""
+    policy, names = "bidirectional", ("a", "b")
+    model = questions(mixed_group(policy=policy), everything_is_used(names, classic=True))
+    what = "a failover loses the rebalance of a downgrade, and what the last consumer had stays unused"
+    yield Spot("W28", what, model, ("failover", "leave"), 2, "unused", policy)
+    static = classic_group(static=True)
+    crash = next(one for one in static.properties if one.name == "no error ends an application")
+    what = "a static member that came back in a round which a failover loses is fenced"
+    yield Spot("W29", what, questions(static, crash), ("failover", "restart"), 2, "", policy, known=("late_join",))
+
+
+def fail_over(spot: Spot) -> bool:
+    """Runs it on a broker of its own, which is started again."""
+    with tempfile.TemporaryDirectory() as folder:
+        node = Node(Path(folder), settings(spot.policy))
+        try:
+            node.start()
+            address = "127.0.0.1", node.port
+            return confirm(spot, address, Topics(Connection(*address, "confirm", PATIENCE_S)), node)
+        finally:
+            node.stop()
 
 
 def _new_group(number: str, address: tuple[str, int], topics: Topics, partitions: int = 0) -> str:
@@ -662,6 +704,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         model = replace(consumer_group(client=args.client), goal=None)
         chosen = [Spot("path", f"the shortest with {args.disturb}", model, kinds, args.disturbances, "")]
     beside = {NUMBER: rejoin, HANGING: hang, "W23": recreate, "W26": freeze, "W27": wake}
+    failing = [] if args.disturb else [one for one in failing_over() if not args.numbers or one.number in args.numbers]
     others = [
         act for number, act in beside.items() if not args.disturb and (not args.numbers or number in args.numbers)
     ]
@@ -675,6 +718,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 good += [confirm(spot, address, topics) for spot in chosen if spot.policy == policy]
                 if policy == Spot.policy:
                     good += [act(address, topics) for act in others]
+        good += map(fail_over, failing)
     except NoBrokerError as problem:
         print(f"confirm: {problem}", file=sys.stderr)
         return 2

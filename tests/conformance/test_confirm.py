@@ -11,6 +11,8 @@ from confirm import (
     PATIENCE_S,
     Spot,
     confirm,
+    fail_over,
+    failing_over,
     freeze,
     hang,
     one_user,
@@ -58,6 +60,11 @@ def peer(peers: Callable[[str], Peer]) -> Peer:
 def test_kafka_has_the_weak_spot(number: str, peers: Callable[[str], Peer]) -> None:
     spot = next(spot for spot in spots() if spot.number == number)
     assert confirm(spot, *peers(spot.policy))
+
+
+@pytest.mark.parametrize("spot", failing_over(), ids=lambda spot: spot.number)
+def test_kafka_has_the_weak_spot_after_a_failover(spot: Spot) -> None:
+    assert fail_over(spot)
 
 
 def test_kafka_takes_a_fenced_member_back_as_its_release_does(peer: Peer) -> None:
