@@ -62,7 +62,7 @@ def test_kafka_has_the_weak_spot(number: str, peers: Callable[[str], Peer]) -> N
     assert confirm(spot, *peers(spot.policy))
 
 
-@pytest.mark.parametrize("spot", failing_over(), ids=lambda spot: spot.number)
+@pytest.mark.parametrize("spot", [*failing_over()], ids=lambda spot: spot.number)
 def test_kafka_has_the_weak_spot_after_a_failover(spot: Spot) -> None:
     assert fail_over(spot)
 
