@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import glob
 import os
 import shutil
 import tempfile
@@ -16,6 +17,9 @@ MARK = "audit.json"
 """A folder with this file is a result of an audit and may be replaced."""
 STDIN_LOG = "stdin.log"
 """The copy of stdin."""
+UNFINISHED = ".unfinished-audit"
+"""In the names of what an audit has only while it runs. A killed one leaves it, with copies of logs."""
+_OLD = "-old"
 
 
 @contextmanager
@@ -29,7 +33,8 @@ def create_workspace(out: Path) -> Iterator[Path]:
     if out.is_dir() and any(out.iterdir()) and not (out / MARK).exists():
         raise InputError("the folder holds files that are not of an audit", str(out), "give a new or empty folder")
     with _lock(out):
-        work = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+        _remove_leftovers(out)
+        work = Path(tempfile.mkdtemp(prefix=f".{out.name}-", suffix=UNFINISHED, dir=out.parent))
         try:
             yield work
         finally:
@@ -40,10 +45,17 @@ def create_workspace(out: Path) -> Iterator[Path]:
             shutil.rmtree(gone, ignore_errors=True)
 
 
+def _remove_leftovers(out: Path) -> None:
+    """Removes what killed audits left of this result."""
+    for path in sorted(out.parent.glob(f"{glob.escape(f'.{out.name}-')}{'?' * 8}{UNFINISHED}*")):
+        if out.exists() or not path.name.endswith(_OLD):  # an audit that was killed between two renames left no other
+            shutil.rmtree(path, ignore_errors=True)
+
+
 @contextmanager
 def _lock(out: Path) -> Iterator[None]:
     """Prevents other audits from writing the same result. The lock is released when the process ends."""
-    path = out.with_name(f".{out.name}.lock")
+    path = out.with_name(f".{out.name}{UNFINISHED}.lock")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         lock = path.open("w")
@@ -68,7 +80,7 @@ def publish(work: Path, out: Path) -> None:
     """Renames the finished result to `out`, and removes an older one."""
     work.chmod(0o755)
     if out.exists():
-        old = work.with_name(work.name + "-old")
+        old = work.with_name(work.name + _OLD)
         out.rename(old)
         work.rename(out)
         shutil.rmtree(old, ignore_errors=True)

@@ -19,6 +19,7 @@ from fsm.logs.reading.opening import is_archive, is_packed
 from fsm.logs.reading.pieces import WHOLE, Piece, Unreadable, cut
 from fsm.logs.reading.segments import begins_segment
 from fsm.spark.options import Options
+from fsm.spark.result import UNFINISHED
 
 BINS_A_CORE = 4
 GZIP_FACTOR = 8
@@ -172,7 +173,7 @@ def _identity(status: os.stat_result) -> _Identity:
 def _files(root: Path, leave_out: Path | None, unreadable: dict[str, Unreadable], results: list[str]) -> Iterator[Path]:
     """The files below a folder in a fixed order. Symlinks are followed, each folder is entered once.
 
-    Results of audits are not entered, but added to `results`.
+    Results of audits, also unfinished ones, are not entered, but added to `results`.
     """
     if not root.is_dir():
         yield root
@@ -188,13 +189,15 @@ def _files(root: Path, leave_out: Path | None, unreadable: dict[str, Unreadable]
             folders.clear()
             continue
         entered.add(identity)
-        if {*folders, *names}.issuperset(_RESULT) or (Path(folder) / FOLLOWED).exists():
+        is_result = {*folders, *names}.issuperset(_RESULT) or (Path(folder) / FOLLOWED).exists()
+        if is_result or UNFINISHED in Path(folder).name:
             results.append(show(Path(folder)))
             folders.clear()
             continue
         folders.sort()
         for name in sorted(names):
-            yield Path(folder) / name
+            if UNFINISHED not in name:
+                yield Path(folder) / name
 
 
 def _explain_refusal(path: Path, status: os.stat_result) -> tuple[str, bytes]:

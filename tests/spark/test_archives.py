@@ -23,6 +23,7 @@ from fsm.errors import InputError
 from fsm.spark import unpacking
 from fsm.spark.audit import audit_logs
 from fsm.spark.options import Options
+from fsm.spark.result import create_workspace
 from fsm.spark.sources import find
 
 from .conftest import complaints, document
@@ -302,6 +303,28 @@ def test_an_interrupted_audit_leaves_no_member(logs: Path, tmp_path: Path, monke
             with pytest.raises(KeyboardInterrupt):
                 audit([archive], tmp_path / "out")
         assert [path.name for path in tmp_path.iterdir()] == ["a.zip"]
+
+
+def test_what_a_killed_audit_left_is_not_read_and_removed(tmp_path: Path) -> None:
+    """Nobody takes its members for logs; the next audit of the same result removes them, and of no other."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "a.log").write_bytes(b"x\n")
+    left = []
+    for out in (logs / "out", logs / "other"):
+        with create_workspace(out) as work:  # removed when the block ends, unlike by SIGKILL
+            (work / "unpacked").mkdir()
+            (work / "unpacked" / "member.log").write_bytes(b"x\n")
+            shutil.copytree(work, tmp_path / work.name)
+            left.append(logs / work.name)
+            assert [one.name for one in find([logs]).sources] == [str(logs / "a.log")]
+    for path in left:
+        shutil.move(tmp_path / path.name, path)
+    inputs = find([logs])
+    assert [one.name for one in inputs.sources] == [str(logs / "a.log")]
+    assert inputs.results == tuple(sorted(map(str, left)))
+    with create_workspace(logs / "out"):
+        assert [path.exists() for path in left] == [False, True]
 
 
 def test_an_archive_is_neither_followed_nor_drawn(
