@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 import sys
 from hashlib import sha256
@@ -51,6 +52,24 @@ def test_what_stands_before_damage_is_read(tmp_path: Path, codec: str) -> None:
     assert TEXT.startswith(text)
     assert len(text) > len(TEXT) - (8 << 10)
     assert isinstance(problem, OSError)
+
+
+@both
+def test_reads_are_large_except_close_to_damage(tmp_path: Path, codec: str) -> None:
+    """A reader pays for every part; only the last parts before damage are small, also of a file that is packed
+    again."""
+    path = tmp_path / "a.log"
+    for data, most in ((pack(codec), len(TEXT) // (1 << 16) + 2), (pack(codec) + b"no frame", 40)):
+        path.write_bytes(data)
+        with open_packed(str(path)) as handle:
+            until = DamageTolerant(handle)
+            parts = list(iter(lambda one=until: one.read(1 << 16), b""))
+        assert len(parts) <= most
+        assert len(b"".join(parts)) > len(TEXT) - (4 << 10)
+    text, problem = read(path, pack(codec, gzip.compress(TEXT)) + b"no frame")
+    assert TEXT.startswith(text)
+    assert len(text) > len(TEXT) - (16 << 10)
+    assert problem is not None
 
 
 @both

@@ -88,17 +88,35 @@ class Inflated:
             raise PackedError(f"compressed with {codec}; install pyarrow (extra codecs) to read it") from None
         self.handle = handle
         self._open = partial(pyarrow.CompressedInputStream, compression=codec)
+        self._place = 0
+        self._most = _AT_ONCE
+        self._problem: OSError | None = None
         self.seek(0)
 
     def read(self, size: int, /) -> bytes:
         """Some of the next bytes, empty at the end. Raises OSError at damage."""
-        part: bytes = self._stream.read(min(size, _MOST_LOST))
+        if self._problem is not None:
+            raise self._problem  # pyarrow would go on behind the part that is lost
+        try:
+            part: bytes = self._stream.read(min(size, self._most))
+        except OSError as problem:
+            if min(size, self._most) <= _MOST_LOST:
+                self._problem = problem
+                raise
+            place = self._place
+            self.seek(0)
+            self._most = _MOST_LOST
+            while self._place < place and self.read(place - self._place):
+                pass
+            return self.read(size)
+        self._place += len(part)
         return part
 
     def seek(self, _start: int, /) -> int:
         """Rewinds to the beginning, the only supported position."""
         self.handle.seek(0)
         self._stream = self._open(_Lent(self.handle))
+        self._place, self._most, self._problem = 0, _AT_ONCE, None
         return 0
 
     def __enter__(self) -> Self:
@@ -121,8 +139,9 @@ class _Lent(io.RawIOBase):
         return self._handle.read(size)
 
 
+_AT_ONCE = 1 << 16
 _MOST_LOST = 1 << 12
-"""Bytes per read, because pyarrow gives nothing of one that reaches damage."""
+"""Bytes per read close to damage, because pyarrow gives nothing of a read that reaches it."""
 _Openers = tuple[tuple[re.Pattern[bytes], Callable[[IO[bytes]], Any]], ...]
 """Magic bytes of a file, and its opener."""
 _COMPRESSED: _Openers = (
