@@ -20,7 +20,7 @@ import pytest
 
 from fsm.logs.reading import archives
 from fsm.logs.reading.archives import Member, read_members
-from fsm.logs.reading.opening import READ_ERRORS
+from fsm.logs.reading.opening import READ_ERRORS, is_archive
 
 MODIFIED_S = 1_795_000_000
 TEXT = b"".join(b"[2026-11-21 07:55:%02d,123] INFO line %d\n" % (n % 60, n) for n in range(3000))
@@ -137,6 +137,25 @@ def test_a_tar_is_read_up_to_the_damage(tmp_path: Path, form: str) -> None:
     assert most == TEXT
 
 
+def test_a_tar_of_before_posix(tmp_path: Path) -> None:
+    """It has no magic bytes; its checksum tells it."""
+    head = bytearray(describe("a.log", len(TEXT)).tobuf(tarfile.USTAR_FORMAT))
+    head[257:265] = bytes(8)
+    data = seal(head) + TEXT + bytes(-len(TEXT) % 512 + 1024)
+    assert read(data, tmp_path)[1:] == ({"a.log": TEXT}, None)
+    assert is_archive(str(tmp_path / "archive"))
+    data = data.replace(b"a.log", b"b.log", 1)
+    (tmp_path / "archive").write_bytes(data)
+    assert not is_archive(str(tmp_path / "archive"))
+
+
+def seal(head: bytearray) -> bytes:
+    """The header with the checksum of its bytes."""
+    head[148:156] = b" " * 8
+    head[148:156] = b"%06o\0 " % sum(head)
+    return bytes(head)
+
+
 def test_damage_amid_a_tar_is_not_its_end(tmp_path: Path) -> None:
     """Members before a damaged header are read; `tarfile` would end there without a word."""
     data = bytearray(pack_tar({"a.log": b"a\n", "b.log": b"b\n", "c.log": b"c\n"}))
@@ -240,10 +259,8 @@ def test_a_sparse_file_and_its_list_of_holes_are_skipped(tmp_path: Path) -> None
     """GNU's list of holes goes on in blocks of its own before the data."""
     head = bytearray(describe("holes.log", 512, tarfile.GNUTYPE_SPARSE).tobuf(tarfile.GNU_FORMAT))
     head[482] = 1
-    head[148:156] = b" " * 8
-    head[148:156] = b"%06o\0 " % sum(head)
     more = bytes(504) + b"\1" + bytes(7) + bytes(512)
-    members, content, problem = read(bytes(head) + more + b"x" * 512 + pack_tar({"a.log": b"a\n"}), tmp_path)
+    members, content, problem = read(seal(head) + more + b"x" * 512 + pack_tar({"a.log": b"a\n"}), tmp_path)
     assert [(member.name, member.refusal) for member in members] == [("holes.log", "a sparse file"), ("a.log", "")]
     assert (content["a.log"], problem) == (b"a\n", None)
 

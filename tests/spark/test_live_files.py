@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import shutil
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -251,6 +252,21 @@ def test_a_file_that_is_packed_before_it_is_read(
     followed.run()
     assert followed.found == expected
     assert not followed.happened
+
+
+@pytest.mark.parametrize("magic", [b"ustar", b""])
+def test_a_tar_is_no_text(followed: Followed, logs: dict[str, bytes], magic: bytes) -> None:
+    """It is refused as one that is compressed; one of before POSIX is told by its checksum."""
+    head = tarfile.TarInfo("B.log")
+    head.size = len(logs["B.log"])
+    data = bytearray(head.tobuf(tarfile.USTAR_FORMAT))
+    data[257:265] = magic.ljust(8, b"\0")
+    data[148:156] = b" " * 8
+    data[148:156] = b"%06o\0 " % sum(data)
+    (followed.logs / "B.tar").write_bytes(bytes(data) + logs["B.log"])
+    followed.run()
+    (summary,) = followed.batches.kept.summaries(followed.batches.offsets)
+    assert summary.error == "an archive of tar; unpack it first"
 
 
 def test_files_that_are_cut_and_gone_are_bounded(

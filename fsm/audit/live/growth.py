@@ -311,11 +311,15 @@ def find_last_end(path: str, start: int, size: int) -> int:
 # -- layouts ------------------------------------------------------------------------------------------------
 
 
+_HEAD = 512
+"""Bytes that tell whether a file is packed."""
+
+
 def _is_whole(path: str) -> bool:
     """Whether a file cannot be read in parts; a missing file is detected when it is read."""
     try:
         with Path(path).open("rb") as handle:
-            start = handle.read(64)
+            start = handle.read(_HEAD)
     except OSError:
         return False
     return is_packed(start) or begins_segment(start)
@@ -324,7 +328,7 @@ def _is_whole(path: str) -> bool:
 def _is_packed(path: str) -> bool:
     try:
         with Path(path).open("rb") as handle:
-            return is_packed(handle.read(8))
+            return is_packed(handle.read(_HEAD))
     except OSError:
         return False
 

@@ -9,6 +9,7 @@ import gzip
 import io
 import lzma
 import re
+import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -160,7 +161,7 @@ _PACKED: _Openers = (
 )
 TAR, ZIP = "an archive of tar", "an archive of zip"
 _ARCHIVES = ((re.compile(rb".{257}ustar", re.DOTALL), TAR), (re.compile(rb"PK\x03\x04"), ZIP))
-_ARCHIVE_HEAD = 512
+_ARCHIVE_HEAD = tarfile.BLOCKSIZE
 _MOST_LAYERS = 3
 
 
@@ -180,8 +181,8 @@ def describe_problem(problem: Exception) -> str:
 
 def is_packed(start: bytes) -> bool:
     """Whether a file that begins with these bytes is compressed, an archive, or in UTF-16 or UTF-32. 8 bytes are
-    enough, except for tar archives, which need 300."""
-    return any(begins.match(start) for begins, _ in (*_ARCHIVES, *_PACKED))
+    enough, except for tar archives, which need 512."""
+    return bool(_find_archive(start)) or _find_row(_PACKED, start) is not None
 
 
 def is_coded(head: bytes) -> bool:
@@ -195,7 +196,7 @@ def open_packed(file: str) -> Iterator[IO[bytes]]:
     for a compression that needs pyarrow if that is not installed; OSError if the file cannot be opened."""
 
     def find_opener(start: bytes) -> Callable[[IO[bytes]], Any] | None:
-        if what := _find_row(_ARCHIVES, start):
+        if what := _find_archive(start):
             raise PackedError(f"{what}; unpack it first")
         opener = _find_row(_PACKED, start)
         if opener is None and (recode := find_recoding(start)) is not None:
@@ -213,13 +214,22 @@ def open_archive(file: str) -> Iterator[tuple[str, IO[bytes]]]:
     with ExitStack() as layers:
         plain = layers.enter_context(Path(file).open("rb"))
         handle, start = _open_layers(layers, plain, _ARCHIVE_HEAD, partial(_find_row, _COMPRESSED))
-        yield _find_row(_ARCHIVES, start) or "", handle
+        yield _find_archive(start), handle
 
 
 def is_archive(file: str) -> bool:
     """Whether a file is an archive, compressed or not. Raises as `open_archive`."""
     with open_archive(file) as (what, _):
         return bool(what)
+
+
+def _find_archive(start: bytes) -> str:
+    """`TAR`, `ZIP`, or "" for another file. A tar of before POSIX has no magic bytes, but a checksum."""
+    try:
+        tarfile.TarInfo.frombuf(start[: tarfile.BLOCKSIZE], "utf-8", "surrogateescape")
+    except (tarfile.TarError, ValueError):
+        return _find_row(_ARCHIVES, start) or ""
+    return TAR
 
 
 def _find_row(table: Iterable[tuple[re.Pattern[bytes], Row]], start: bytes) -> Row | None:
