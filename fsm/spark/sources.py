@@ -127,7 +127,7 @@ def look(
                 if _identity(status) in known:
                     continue
                 reason, start = _explain_refusal(path, status)
-                archive = archives and not reason and is_packed(start) and is_archive(str(path))
+                archive = archives and not reason and _may_be_archive(start) and is_archive(str(path))
             except OSError as problem:
                 _refuse(unreadable, path, f"cannot be read: {problem.strerror or problem}")
                 continue
@@ -152,7 +152,7 @@ def add_stdin(inputs: Inputs | None, copy: Path, name: str) -> Inputs:
     reason, start = _explain_refusal(copy, status) if status.st_size else ("is empty", b"")
     if reason:
         raise InputError(reason, "stdin", "pipe a log into the command, or give its file")
-    archive = is_packed(start) and is_archive(str(copy))
+    archive = _may_be_archive(start) and is_archive(str(copy))
     source = Source(copy.absolute(), name, "", status.st_size, archive)
     return replace(inputs, sources=(*inputs.sources, source)) if inputs else Inputs((source,), ())
 
@@ -209,6 +209,11 @@ def _explain_refusal(path: Path, status: os.stat_result) -> tuple[str, bytes]:
     with path.open("rb") as handle:
         start = handle.read(SNIFF)
     return "binary file" if is_binary(start) else "", start
+
+
+def _may_be_archive(start: bytes) -> bool:
+    """Whether it pays to look into a file with these first bytes; an empty tar is all NUL bytes."""
+    return is_packed(start) or not start.strip(b"\0")
 
 
 def is_binary(start: bytes) -> bool:

@@ -108,6 +108,9 @@ def _unpack_archive(archive: Source, root: Path, space: _Space) -> Iterator[Unre
             refused[reason] = first, count + 1
         elif member.content.problem is not None:
             yield Unreadable(name, describe_problem(member.content.problem), begun=True)
+    else:
+        if not begun:
+            yield Unreadable(archive.name, "an archive without files")
     for reason, (name, count) in refused.items():
         others = f"; {many(count - 1, 'other')} in the archive as well" if count > 1 else ""
         yield Unreadable(name, reason + others)

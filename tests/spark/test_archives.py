@@ -254,6 +254,8 @@ def test_archives_without_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[st
         folder = tarfile.TarInfo("a")
         folder.type = tarfile.DIRTYPE
         archive.addfile(folder)
+    for name in ("nothing.tar", "nothing.tgz", "nothing.zip"):
+        pack(tmp_path / name, {})
     secret = bytearray(pack(tmp_path / "secret.zip", {"a.log": b"x\n", "b.log": b"y\n"}).read_bytes())
     for place in (secret.find(b"PK\1\2"), secret.rfind(b"PK\1\2")):
         secret[place + 8] |= 1
@@ -264,7 +266,10 @@ def test_archives_without_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[st
     (tmp_path / "cut.zip").write_bytes(whole[:-30])
     expected = {
         "empty.zip": "empty.zip!/a.log: is empty",
-        "folder.tgz": "folder.tgz: no file to read",
+        "folder.tgz": "folder.tgz: an archive without files",
+        "nothing.tar": "nothing.tar: an archive without files",
+        "nothing.tgz": "nothing.tgz: an archive without files",
+        "nothing.zip": "nothing.zip: an archive without files",
         "secret.zip": "secret.zip!/a.log: encrypted; 1 other in the archive as well",
         "cut.tgz": "cut.tgz: cannot be read: EOFError: ",
         "cut.zip": "cut.zip: an archive of zip; the list of files at its end cannot be read (File is not a zip ",

@@ -160,8 +160,12 @@ _PACKED: _Openers = (
     (re.compile(rb"\xfe\xff\0|(?:\0[\t\r\n -~]){4}"), lambda handle: Decoded(handle, _decode_unicode("utf-16-be"))),
 )
 TAR, ZIP = "an archive of tar", "an archive of zip"
-_ARCHIVES = ((re.compile(rb".{257}ustar", re.DOTALL), TAR), (re.compile(rb"PK\x03\x04"), ZIP))
-_ARCHIVE_HEAD = tarfile.BLOCKSIZE
+_ARCHIVES = (
+    (re.compile(rb".{257}ustar|\0{1024}(\0{9216})?\Z", re.DOTALL), TAR),
+    (re.compile(rb"PK(\x03\x04|\x05\x06)"), ZIP),
+)
+"""Also empty ones: a tar of nothing but its end mark, alone or in a record, and a zip of nothing but its end."""
+_ARCHIVE_HEAD = tarfile.RECORDSIZE + 1
 _MOST_LAYERS = 3
 
 
