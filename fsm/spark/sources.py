@@ -101,13 +101,14 @@ def make_inputs(
     inputs = Inputs(
         tuple(sorted(sources, key=lambda s: s.path)), tuple(sorted(unreadable)), tuple(sorted(set(results)))
     )
-    if not inputs.sources:
+    if inputs.size:
+        return inputs
+    if inputs.sources:
+        nothing = Unreadable(inputs.first, "is empty")
+    else:
         nothing = Unreadable(place, "nothing but the result of an audit" if inputs.results else "no file to read")
-        refused = next(iter(inputs.unreadable), nothing)
-        raise InputError(refused.reason, refused.file, "give log files or a folder that holds some")
-    if not inputs.size:
-        raise InputError("is empty", inputs.first, "give log files that hold something")
-    return inputs
+    refused = next(iter(inputs.unreadable), nothing)
+    raise InputError(refused.reason, refused.file, "give log files or a folder that holds some")
 
 
 def look(

@@ -254,6 +254,9 @@ def test_archives_without_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[st
         folder = tarfile.TarInfo("a")
         folder.type = tarfile.DIRTYPE
         archive.addfile(folder)
+    false = tarfile.TarInfo("a.log")
+    false.size = -512
+    (tmp_path / "false.tar").write_bytes(false.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
     for name in ("nothing.tar", "nothing.tgz", "nothing.zip"):
         pack(tmp_path / name, {})
     secret = bytearray(pack(tmp_path / "secret.zip", {"a.log": b"x\n", "b.log": b"y\n"}).read_bytes())
@@ -266,6 +269,7 @@ def test_archives_without_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[st
     (tmp_path / "cut.zip").write_bytes(whole[:-30])
     expected = {
         "empty.zip": "empty.zip!/a.log: is empty",
+        "false.tar": "false.tar: damaged: a header that cannot be read",
         "folder.tgz": "folder.tgz: an archive without files",
         "nothing.tar": "nothing.tar: an archive without files",
         "nothing.tgz": "nothing.tgz: an archive without files",
