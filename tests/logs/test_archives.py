@@ -173,6 +173,14 @@ def test_a_checksum_behind_the_last_member_is_looked_at(tmp_path: Path) -> None:
     assert "CRC check failed" in str(problem)
 
 
+def test_what_is_behind_the_end_mark_of_a_tar_is_a_problem(tmp_path: Path) -> None:
+    """Several archives in one file: the others are not read, which is said."""
+    for form in ("pax", "tar.gz", "tar.zst"):
+        _, content, problem = read(FORMS[form]({"a.log": b"a\n"}) + FORMS[form]({"b.log": b"b\n"}), tmp_path)
+        assert content == {"a.log": b"a\n"}
+        assert str(problem) == "what is behind its end mark was not read, as in several archives in one file"
+
+
 def test_a_zip_without_its_list_of_files_is_refused(tmp_path: Path) -> None:
     """One that is cut off, and one that is compressed once more: one line, with what to do."""
     whole = pack_zip(FILES)

@@ -101,8 +101,9 @@ def _read_tar(handle: DamageTolerant) -> Iterator[Member]:
         archive.pax_headers.clear()
     if stream.last != bytes(tarfile.BLOCKSIZE):
         raise PackedError("damaged: a header that cannot be read")  # which `TarFile` takes for the end
-    for _ in range(16):
-        handle.read(_LONGEST_HEADERS)  # the checksum of a compressed tar is behind the padding
+    for _ in range(16):  # the checksum of a compressed tar is behind the padding
+        if handle.read(_LONGEST_HEADERS).strip(b"\0"):
+            raise PackedError("what is behind its end mark was not read, as in several archives in one file")
     if handle.problem is not None:
         raise handle.problem
 
