@@ -95,7 +95,9 @@ def _unpack_archive(archive: Source, root: Path, space: _Space) -> Iterator[Unre
             yield Unreadable(archive.name, describe_problem(member), begun)
             break
         begun = True
-        parts = [part for part in member.name.split("/") if part not in ("", ".")]
+        if member.other_name and _is_written(root, member.other_name):
+            continue
+        parts = _split(member.name)
         name = f"{archive.name}!/{show(Path(*parts)) if parts else ''}"
         reason = member.refusal or _explain_name(parts)
         if not reason:
@@ -122,6 +124,16 @@ def _read_next(members: Iterator[Member]) -> Member | Exception | None:
         return next(members, None)
     except READ_ERRORS as problem:
         return problem
+
+
+def _split(name: str) -> list[str]:
+    return [part for part in name.split("/") if part not in ("", ".")]
+
+
+def _is_written(root: Path, name: str) -> bool:
+    """Whether the content of a member of this name is there, to be read once."""
+    parts = _split(name)
+    return not _explain_name(parts) and os.path.isfile(root.joinpath(*parts))  # noqa: PTH113  False for any name
 
 
 def _explain_name(parts: list[str]) -> str:

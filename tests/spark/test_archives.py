@@ -213,6 +213,26 @@ def test_nothing_gets_out_of_the_private_folder(tmp_path: Path) -> None:
     }
 
 
+def test_a_hard_link_to_a_member_is_no_loss(tmp_path: Path) -> None:
+    """The content is read under its first name; one whose content is not in the archive is named."""
+    archive = tmp_path / "a.tar"
+    with tarfile.open(archive, "w") as out:
+        for name, kind, data, other in (
+            ("ns/a.log", tarfile.REGTYPE, b"x\n", ""),
+            ("b.log", tarfile.LNKTYPE, b"", "./ns/a.log"),
+            ("c.log", tarfile.LNKTYPE, b"", "y" * 300),
+            ("d.log", tarfile.LNKTYPE, b"", "ns"),
+            ("e.log", tarfile.LNKTYPE, b"", "../a.tar"),
+        ):
+            head = tarfile.TarInfo(name)
+            head.type, head.size, head.linkname = kind, len(data), other
+            out.addfile(head, io.BytesIO(data))
+    inputs = unpacking.unpack(find([archive], archives=True), tmp_path / "work", by_folder=False)
+    assert [one.name for one in inputs.sources] == [f"{archive}!/ns/a.log"]
+    refused = [(one.file, one.reason) for one in inputs.unreadable]
+    assert refused == [(f"{archive}!/c.log", "not a regular file; 2 others in the archive as well")]
+
+
 def test_an_archive_in_an_archive_is_one_line(logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is named, and everything else is audited."""
     inner = pack(tmp_path / "inner.zip", {"a.log": b"x\n"}).read_bytes()

@@ -38,6 +38,8 @@ class Member(NamedTuple):
     """It can be read until the next member is asked for."""
     refusal: str
     """Why the content cannot be read."""
+    other_name: str = ""
+    """The earlier member of which it is another name, a hard link."""
 
 
 def read_members(file: str) -> Iterator[Member]:
@@ -95,7 +97,8 @@ def _read_tar(handle: DamageTolerant) -> Iterator[Member]:
         if not head.isdir():
             refusal = "a sparse file" if head.issparse() else "" if head.isreg() else _IRREGULAR
             size = stream.allowed = 0 if refusal else head.size
-            yield Member(head.name, head.mtime, DamageTolerant(SizeLimited(stream, stream.tell() + size)), refusal)
+            content = DamageTolerant(SizeLimited(stream, stream.tell() + size))
+            yield Member(head.name, head.mtime, content, refusal, head.linkname if head.islnk() else "")
         stream.allowed = _LONGEST_HEADERS
         archive.members.clear()  # it keeps all that it has read
         archive.pax_headers.clear()
