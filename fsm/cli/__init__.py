@@ -107,7 +107,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _refuse(message: str) -> int:
-    print(f"fsm: {' '.join(message.split())}", file=sys.stderr)  # noqa: T201
+    from fsm.render.wording import show
+
+    print(f"fsm: {show(' '.join(message.split()), len(message))}", file=sys.stderr)  # noqa: T201
     return 2
 
 

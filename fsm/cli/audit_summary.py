@@ -156,12 +156,14 @@ def _colour(severity: str, width: int = 0) -> tuple[str, ...]:
 
 
 def print_text(*texts: str) -> None:
-    """Writes to stdout; control and unencodable characters are escaped, as texts may come from logs."""
+    """Writes to stdout; what is no printable character is escaped, as texts may come from logs. Only the end of a text
+    may be that of a line."""
     encoding = sys.stdout.encoding or "utf-8"
     for text in texts:
-        shown = text if isinstance(text, _Colour) else "".join(map(_visible, text))
-        sys.stdout.write(shown.encode(encoding, "backslashreplace").decode(encoding))
+        line = text.removesuffix("\n")
+        shown = line if isinstance(text, _Colour) else "".join(map(_visible, line))
+        sys.stdout.write(shown.encode(encoding, "backslashreplace").decode(encoding) + text[len(line) :])
 
 
 def _visible(character: str) -> str:
-    return character if character.isprintable() or character == "\n" else f"\\x{ord(character):02x}"
+    return character if character.isprintable() else f"\\x{ord(character):02x}"

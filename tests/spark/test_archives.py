@@ -233,6 +233,22 @@ def test_a_hard_link_to_a_member_is_no_loss(tmp_path: Path) -> None:
     assert refused == [(f"{archive}!/c.log", "not a regular file; 2 others in the archive as well")]
 
 
+def test_names_with_control_characters_are_escaped(
+    logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A name of a member is neither a line of its own nor a command to the terminal."""
+    files = {f"a\nfsm: fine\x1b[2J{path}": data for path, data in contents(logs / SCENARIOS[2]).items()}
+    archive = pack(tmp_path / "a.tgz", {**files, "core\nfsm: fine\x1b[2J": bytes(range(256))})
+    assert cli.main(["audit", str(archive), "-o", str(tmp_path / "out"), "--master", "none"]) == 1
+    said = capsys.readouterr().out
+    assert "\x1b" not in said
+    assert not any(line.startswith("fsm: fine") for line in said.splitlines())
+    assert f"{archive}!/core\\x0afsm: fine\\x1b[2J (binary file)\n" in said
+    empty = pack(tmp_path / "b.tgz", {"a\n\x1b[2J.log": b""})
+    said = refusal(capsys, "audit", empty, "-o", tmp_path / "out", "--master", "none")
+    assert f"{empty}!/a \\x1b[2J.log: is empty" in said
+
+
 def test_an_archive_in_an_archive_is_one_line(logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is named, and everything else is audited."""
     inner = pack(tmp_path / "inner.zip", {"a.log": b"x\n"}).read_bytes()
