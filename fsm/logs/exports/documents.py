@@ -44,9 +44,9 @@ class Document(NamedTuple):
 
 
 def _sort_streams(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Sorts the entries of several streams, which Loki returns one after another, each newest first, by time. Leaves
-    other entries in order."""
-    if len({json.dumps(row.get(AROUND, {}).get("stream")) for row in rows}) < _FEWEST_STREAMS:
+    """Sorts the entries of streams, which Loki returns one after another, each newest first, by time; also those of
+    one, because the beginning of a document may have no other. Leaves other entries in order."""
+    if not any(row.get(AROUND, {}).get("stream") for row in rows):
         return rows
     times = [int(time) if isinstance(time := row.get("time"), str) and time.isdecimal() else -1 for row in rows]
     if -1 in times:
@@ -56,7 +56,6 @@ def _sort_streams(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [rows[i] for i in sorted(reversed(order) if falls else order, key=times.__getitem__)]
 
 
-_FEWEST_STREAMS = 2
 _QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*+"')
 
 
