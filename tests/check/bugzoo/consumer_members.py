@@ -372,7 +372,13 @@ def asks_the_same_node_again() -> Patches:
 
 @plant("KAFKA-16224")
 def a_deleted_topic_may_come_back() -> Patches:
-    return [patch.object(effects, "AT_ONCE_FATAL", frozenset())]
+    """Whether its commit named it by its name or by its id."""
+    gone = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
+
+    def may_retry(original: Any, member: Any, answer: Any) -> bool:
+        return original(member, answer) or any(code in gone for _, code in getattr(answer, "errors", ()))
+
+    return [replace_function(Effects._may_retry, may_retry)]
 
 
 # Subscriptions that change
