@@ -277,7 +277,7 @@ def _replay(search: Search, path: Path, broken: str) -> Replayed | None:
         return None
     is_endless = broken.startswith(ENDLESS)
     try:
-        done = within(limit_s if is_endless else limit_s * len(path), replay, path)
+        done = within(limit_s if is_endless else limit_s * max(1, len(path)), replay, path)
     except EndlessError as problem:
         return Replayed() if is_endless else Replayed(stopped=str(problem))
     except Exception as problem:  # the exception of a step is the finding

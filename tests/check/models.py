@@ -21,6 +21,11 @@ from fsm.check.kafka.mixed import group as mixed
 from fsm.check.search import Search
 from fsm.check.verdict import states_on
 
+MESSAGES_AND_TIMERS = (
+    *("crash", "expire", "failover", "late", "leave"),
+    *("lose", "poll_timeout", "rebalance_timeout", "rejoin", "unanswered"),
+)
+"""Kinds of disturbance of consumer groups."""
 AGAIN = 16
 """One step of so many is taken twice, to see that it is pure: the engine's second time is only looked up here."""
 _known: dict[Hashable, Model] = {}

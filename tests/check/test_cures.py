@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from models import classic_group, consumer_group, mixed_group
+from models import MESSAGES_AND_TIMERS, classic_group, consumer_group, mixed_group
 
 from fsm.check import Verdict, Walk, check
 from fsm.check.model import Model
@@ -18,18 +18,7 @@ from fsm.errors import LocalProtocolError
 from fsm.member.dialect.choices import Choice
 from fsm.member.dialect.dialect import Dialect, choices_of, custom
 
-ALL_BUT_LATE = [
-    "crash",
-    "expire",
-    "failover",
-    "leave",
-    "lose",
-    "poll_timeout",
-    "rebalance_timeout",
-    "rejoin",
-    "unanswered",
-]
-EVERY = sorted([*ALL_BUT_LATE, "late"])
+ALL_BUT_LATE = [kind for kind in MESSAGES_AND_TIMERS if kind != "late"]
 
 
 def checked(kinds: Sequence[str], disturbances: int = 1, **options: Any) -> Verdict:
@@ -89,7 +78,7 @@ def test_full_heartbeats_end_a_swallowed_grant() -> None:
     [
         (["late"], {"foo": 1}, 8_407),
         pytest.param(["late"], {"foo": 2}, 23_919, marks=pytest.mark.deep),
-        pytest.param(EVERY, {"foo": 2}, 215_293, marks=pytest.mark.deep),
+        pytest.param(MESSAGES_AND_TIMERS, {"foo": 2}, 215_293, marks=pytest.mark.deep),
     ],
 )
 def test_a_fixed_group_is_clean(kinds: Sequence[str], topics: dict[str, int], states: int) -> None:
@@ -110,7 +99,7 @@ def test_a_fixed_coordinator_handles_no_abandoned_request_after_its_repetition()
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("dialect", "coordinator", "kinds"), [("fixed", "4.4.0", ALL_BUT_LATE), ("fixed", "fixed", EVERY)]
+    ("dialect", "coordinator", "kinds"), [("fixed", "4.4.0", ALL_BUT_LATE), ("fixed", "fixed", MESSAGES_AND_TIMERS)]
 )
 def test_fixed_groups_are_clean_for_two_disturbances(dialect: str, coordinator: str, kinds: Sequence[str]) -> None:
     """Two of these kinds, anywhere: the whole space, some 60 CPU seconds with `late`."""

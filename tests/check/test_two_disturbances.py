@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from models import classic_group, consumer_group, mixed_group
+from models import MESSAGES_AND_TIMERS, classic_group, consumer_group, mixed_group
 
 from fsm.check import check
 
@@ -98,22 +98,8 @@ def test_a_late_request_while_topics_change(kind: str, topics: dict[str, int], s
     assert (verdict.word, verdict.states, verdict.stopped, verdict.cut) == ("holds", states, "", {})
 
 
-MESSAGES_AND_TIMERS = [
-    "crash",
-    "expire",
-    "failover",
-    "late",
-    "leave",
-    "lose",
-    "poll_timeout",
-    "rebalance_timeout",
-    "rejoin",
-    "unanswered",
-]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("pair", list(combinations(MESSAGES_AND_TIMERS, 2)), ids="-".join)
+@pytest.mark.parametrize("pair", [*combinations(MESSAGES_AND_TIMERS, 2)], ids="-".join)
 def test_two_disturbances_of_messages_and_timers_harm_no_static_group(pair: tuple[str, str]) -> None:
     """W17 and W19 end there: up to 5.3 million states."""
     model = consumer_group(client="fixed", coordinator="fixed", static=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from fsm.check.model import Choice
 from fsm.coordinator.model.timers import TimerKind
-from fsm.member.consumer.effects import AT_ONCE_FATAL
+from fsm.member.consumer.effects import FATAL_WITH_IDS
 from fsm.member.effects import CallCompleted
 from fsm.member.events import (
     ApplicationEvent,
@@ -42,10 +42,12 @@ RAISED = KafkaError("KafkaException", "the rebalance listener raised")
 """The error that a poll raises after a callback raised: the application knows the reason and polls again."""
 GOES_ON_AFTER = frozenset({"InterruptException", "RebalanceInProgressException", "TimeoutException", RAISED.name})
 """Errors of a poll after which an application polls again; any other one ends its process."""
-FOR_GOOD = {*AT_ONCE_FATAL, ErrorCode.UNKNOWN_TOPIC_ID}
-"""Retriable errors that last; clients that name no ids never meet the second."""
 PASSING = frozenset(
-    {TIMED_OUT.name, DISCONNECTED.name, *(code.name for code in ErrorCode if code.passes and code not in FOR_GOOD)}
+    {
+        TIMED_OUT.name,
+        DISCONNECTED.name,
+        *(code.name for code in ErrorCode if code.passes and code not in FATAL_WITH_IDS),
+    }
 )
 """Errors of a commit that may succeed later."""
 ASYNC_CALL, SYNC_CALL = 100, 101

@@ -161,7 +161,7 @@ class Mail(NamedTuple):
 class Stamped(NamedTuple):
     """Lines that a web console shows below their times, each time on a line of its own."""
 
-    longest: int = 50
+    longest: int
     """Of the lines with a time."""
 
     def begins(self, _row: Sequence[bytes], line: bytes) -> bool:
@@ -228,7 +228,7 @@ _ACTION = re.compile(rb'\{\s*"(?:index|create)"\s*:\s*\{[^{}]*\}\s*\}\s*\Z')
 _OF_JOB = rb"\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z [0-9a-f]{2}[OE]"
 _JOB_LINE, _JOB_PART = re.compile(_OF_JOB + rb"[ +]"), re.compile(_OF_JOB + rb"\+")
 _DASHES, _NO_ROW = re.compile(r"-+(?:\+-+)+"), re.compile(r"[-+]+|\(\d+ rows?\)|")
-_FEWEST, _DIFFERENT, _WIDTHS, _STAMPED_WITHIN = 4, 10, range(40, 501), 50
+_FEWEST, _DIFFERENT, _WIDTHS = 4, 10, range(40, 501)
 
 
 def _decode(line: bytes) -> str:
@@ -236,7 +236,7 @@ def _decode(line: bytes) -> str:
 
 
 def _has_stamp(line: bytes) -> bool:
-    return stamps.ANY.search(_decode(line[:_STAMPED_WITHIN])) is not None
+    return stamps.ANY.search(_decode(line[: stamps.WITHIN])) is not None
 
 
 def _find_job(text: _Text, first: Sequence[bytes]) -> JobLog | None:
@@ -261,7 +261,7 @@ def _find_aligned(text: _Text) -> Aligned | None:
 
 def _find_stamped(first: Sequence[bytes]) -> Stamped | None:
     """At least a third of the lines are times, never two of them in a row."""
-    found = Stamped()
+    found = Stamped(stamps.WITHIN)
     alone = [found.begins((), line) for line in first]
     is_pair = any(above and below for above, below in pairwise(alone))
     return found if sum(alone) > max(_FEWEST, len(alone) / 3) and not is_pair else None
@@ -335,7 +335,7 @@ def _find_reversed(text: _Text) -> Reversed | None:
     blank = (text.firsts == ord("\t")) | (text.firsts == ord(" "))
     above, below = np.append(False, blank[:-1]), np.append(blank[1:], False)
     beside = np.flatnonzero(~blank & (above | below)).tolist()
-    return Reversed(_STAMPED_WITHIN) if find_blocks(text.line, beside, len(text)) is Side.ABOVE else None
+    return Reversed(stamps.WITHIN) if find_blocks(text.line, beside, len(text)) is Side.ABOVE else None
 
 
 class Side(Enum):

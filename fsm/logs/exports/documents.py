@@ -251,13 +251,13 @@ def _read_list(place: _Place, out: _Found) -> Iterator[_Place]:
             yield _Place((*path, "[]"), item, around)
 
 
-_SHORTEST_LINE, _FEWEST_STAMPED, _STAMPED_WITHIN = 20, 3, 50
+_SHORTEST_LINE, _FEWEST_STAMPED = 20, 3
 
 
 def _split_log(text: str) -> list[str]:
     """The lines of a text that is a log, such as the output of a build step; empty for any other text."""
     lines = text.replace("\r\n", "\n").strip("`\n").split("\n")  # Slack messages have it in backquotes
-    stamped = (line for line in lines if stamps.ANY.search(line, 0, _STAMPED_WITHIN))
+    stamped = (line for line in lines if stamps.ANY.search(line, 0, stamps.WITHIN))
     return lines if sum(1 for _ in islice(stamped, _FEWEST_STAMPED)) == _FEWEST_STAMPED else []
 
 

@@ -213,11 +213,8 @@ def _detect_supervisord(head: bytes) -> Recode | None:
     if head.count(b" output:\n") < _FEWEST_FRAMES or len(_HEADING.findall(head)) < _FEWEST_FRAMES:
         return None
     lines = _HEADING.sub(b"", head).split(b"\n")
-    stamped = sum(stamps.ANY.search(line[:_STAMPED_WITHIN].decode("utf-8", "replace")) is not None for line in lines)
+    stamped = sum(stamps.ANY.search(line[: stamps.WITHIN].decode("utf-8", "replace")) is not None for line in lines)
     return _take_headings_off if stamped > _FEWEST_FRAMES else None
-
-
-_STAMPED_WITHIN = 50
 
 
 def _take_headings_off(parts: Iterable[bytes]) -> Iterator[bytes]:

@@ -254,14 +254,14 @@ def _falls(block: bytes, clock: stamps.Clock) -> bool:
 def _read_times(block: bytes, starts: Sequence[int], clock: stamps.Clock) -> Iterator[int]:
     """The times of the lines that begin there, without those that have none."""
     for start in starts:
-        text = block[start : start + _STAMPED_WITHIN].partition(b"\n")[0].decode("utf-8", "replace")
+        text = block[start : start + stamps.WITHIN].partition(b"\n")[0].decode("utf-8", "replace")
         found = next(stamps.find(text), None)
         read = None if found is None else stamps.read(found[0], clock, (found.lastgroup or "",))
         if read is not None:
             yield read.ms
 
 
-_STAMPED_WITHIN, _MOST_TIMES = 60, 24
+_MOST_TIMES = 24
 
 
 def _is_new(

@@ -13,6 +13,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 DAY_MS = 86_400_000
+WITHIN = 50
+"""Characters at the beginning of a line in which a timestamp usually stands."""
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
 

@@ -145,7 +145,9 @@ def resolve(
 
 
 AT_ONCE_FATAL = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
-"""Retriable elsewhere; here a deleted topic would hold up the rebalance."""
+FATAL_WITH_IDS = AT_ONCE_FATAL | {ErrorCode.UNKNOWN_TOPIC_ID}
+"""Errors of commits that are retriable elsewhere; here a deleted topic would hold up the rebalance. The second is for
+members that commit under topic ids."""
 
 
 def error_of(answer: CommitAnswer) -> KafkaError | None:
@@ -618,8 +620,8 @@ class Effects(MemberStep):
         code = next(code for _, code in answer.errors)
         if code is ErrorCode.STALE_MEMBER_EPOCH:
             return self.epoch > 0
-        is_gone = code is ErrorCode.UNKNOWN_TOPIC_ID and Choice.ANOTHER_ID_IS_ANOTHER_TOPIC in self.settings.choices
-        return code.passes and code not in AT_ONCE_FATAL and not is_gone
+        names_ids = Choice.ANOTHER_ID_IS_ANOTHER_TOPIC in self.settings.choices
+        return code.passes and code not in (FATAL_WITH_IDS if names_ids else AT_ONCE_FATAL)
 
     def _note_coordinator(self, answer: CommitAnswer) -> None:
         error = error_of(answer)
