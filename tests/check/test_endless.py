@@ -85,6 +85,21 @@ def test_a_step_that_ends_in_time_is_none() -> None:
     assert check(make_model("lock"), limits=SOON).word == "holds"
 
 
+def test_a_step_that_ends_when_it_is_repeated_is_none() -> None:
+    """The first time counted CPU time that was none of its own, as after the machine was suspended."""
+    calls: list[int] = []
+
+    def step(state: int, _given: object) -> Step:
+        calls.append(state)
+        while len(calls) == 1:
+            pass
+        return Step(state + 1)
+
+    one = Component("one", 0, lambda state: [Choice("goes on")] if state < 2 else [], step)
+    assert check(Model("suspended", [one]), limits=SOON).word == "holds"
+    assert calls[:2] == [0, 0]
+
+
 def test_nothing_is_stopped_outside_of_a_check() -> None:
     """Nor in another thread, where no signal can be heard."""
     assert within(0.0, lambda: sum(range(100_000))) == 4_999_950_000

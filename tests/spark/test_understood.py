@@ -116,7 +116,7 @@ def test_words_of_other_programs_are_no_sign_of_a_client(
 
 
 def test_logs_that_tell_no_time(recordings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Who owned a partition at once with another is not known, which is said above what was found."""
+    """Who owned a partition at once with another is not known, which is said above what was found, and on the page."""
     logs = tmp_path / "logs"
     logs.mkdir()
     for name in ("A.log", "B.log"):
@@ -126,6 +126,17 @@ def test_logs_that_tell_no_time(recordings: Path, tmp_path: Path, capsys: pytest
     untimed = f"no verdict on double ownership: {logs}/A.log, {logs}/B.log tell no time"
     assert said.splitlines()[1] == untimed
     assert (status, error, read["timeless_files"]) == (0, "", 2)
+    assert (read["start_ms"], read["end_ms"]) == (None, None)
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "No verdict on double ownership: 2 files tell no time" in page
+    assert "in 2 files (" in page
+    assert ", none of which has a time." in page
+    (logs / "C.log").write_bytes((recordings / "j18_topic_deleted" / "A.log").read_bytes())
+    _, _, _, read = audit(logs, tmp_path / "both", capsys)
+    assert read["start_ms"] > 1_700_000_000_000  # the time of those that have one
+    text = (tmp_path / "both" / "report.html").read_text()
+    assert "1970-01-01" not in text
+    assert int(re.findall(r'"steps":\[\[(\d+),', text)[0]) > 1_700_000_000_000
 
 
 def test_a_share_is_rounded_down_and_told_in_one_way() -> None:

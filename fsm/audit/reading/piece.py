@@ -77,6 +77,7 @@ class PieceSummary:
     """Number of the first line that was not understood, from 1; 0 if there is none."""
     bad_text: str = ""
     first_ms: int | None = None
+    """Of the records that have a time, as `last_ms`."""
     last_ms: int | None = None
     error: str = ""
     learned: tuple[str, ...] = ()
@@ -160,6 +161,8 @@ class PieceSummary:
         if level:
             _count(self.levels, level.group(1).decode())
         ts_ms = found[0].ts_ms
+        if not ts_ms:
+            return
         if self.first_ms is None or ts_ms < self.first_ms:
             self.first_ms = ts_ms
         if self.last_ms is None or ts_ms > self.last_ms:

@@ -105,6 +105,7 @@ def _inputs(read: Mapping[str, Any], unknown_ends: int) -> views.Inputs:
         suspects=read["suspects"],
         silent_files=read["silent_files"],
         silent=tuple(read["silent"]),
+        timeless_files=read["timeless_files"],
         learned=tuple(views.LearnedLayout(**one) for one in read["learned"]),
         not_learned=tuple((file, " | ".join(tried)) for file, *tried in read["not_learned"]),
         layouts=tuple(views.Count(*c) for c in read["layouts"].items()),

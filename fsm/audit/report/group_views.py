@@ -131,12 +131,13 @@ def group_view(audit: GroupAudit, known: Overview | None, highlights: Highlights
 
 
 def trend(rebalances: Iterable[Rebalance], findings: Iterable[Finding]) -> Trend:
-    """Rebalances, moved partitions, and times without owner, by begin."""
+    """Rebalances, moved partitions, and times without owner, by begin; without those that have no time."""
     counts = Trend()
     for one in rebalances:
-        counts.add(one.start_ms, 1, one.moved, one.unowned_ms)
+        if one.start_ms:
+            counts.add(one.start_ms, 1, one.moved, one.unowned_ms)
     for found in findings:
-        if found.kind in (FindingKind.UNOWNED_PARTITION, FindingKind.UNASSIGNED_WORK):
+        if found.start_ms and found.kind in (FindingKind.UNOWNED_PARTITION, FindingKind.UNASSIGNED_WORK):
             counts.add(found.start_ms, unowned_ms=found.end_ms - found.start_ms)
     return counts
 

@@ -255,6 +255,9 @@ def _verdict(report: Report, index: Index) -> tuple[str, str]:
         return "blind", "Nothing was recognised: this says nothing about the group"
     if report.inputs.shared_client_ids:
         return "blind", "No error is certain: consumers share a client id in one file"
+    if count := report.inputs.timeless_files:
+        files = wording.many(count, "file tells", "files tell")
+        return "blind", f"No verdict on double ownership: {files} no time"
     return "good", "Nothing is wrong in what these logs show"
 
 
@@ -265,6 +268,8 @@ def _read(report: Report, index: Index) -> str:
     where = f"{many(inputs.lines, 'line')} in {many(inputs.files, 'file')} ({wording.size(inputs.bytes)})"
     if not inputs.records:
         return f"{whose}, from {where}."
+    if not report.end_ms:
+        return f"{whose}, from {where}, none of which has a time."
     lasted = wording.lasting(max(0, report.end_ms - report.start_ms))
     return f"{whose}, from {where}; {wording.utc(report.start_ms)} to {wording.utc(report.end_ms)} UTC, {lasted}."
 

@@ -166,6 +166,8 @@ class Inputs:
     """Files in which no client was understood."""
     silent: tuple[str, ...] = ()
     """The first of them."""
+    timeless_files: int = 0
+    """Files whose lines have no time, so that nobody can say what was owned at one time."""
     learned: tuple[LearnedLayout, ...] = ()
     """Layouts that were learned, those of most files first."""
     not_learned: tuple[tuple[str, str], ...] = ()
