@@ -268,7 +268,7 @@ def _read(report: Report, index: Index) -> str:
     where = f"{many(inputs.lines, 'line')} in {many(inputs.files, 'file')} ({wording.size(inputs.bytes)})"
     if not inputs.records:
         return f"{whose}, from {where}."
-    if not report.end_ms:
+    if not (report.start_ms or report.end_ms):
         return f"{whose}, from {where}, none of which has a time."
     lasted = wording.lasting(max(0, report.end_ms - report.start_ms))
     return f"{whose}, from {where}; {wording.utc(report.start_ms)} to {wording.utc(report.end_ms)} UTC, {lasted}."
