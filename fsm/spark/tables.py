@@ -39,10 +39,6 @@ ROWS_READ = 500
 _T = TypeVar("_T")
 
 
-class _LifeEnd(NamedTuple):
-    end_known: str
-
-
 class _Judged(NamedTuple):
     """A transition compared with the table of its machine."""
 
@@ -118,7 +114,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     "dwell": schema_of(_Dwell),
     "intervals": schema_of(Interval),
     "wants": schema_of(Subscription),
-    "lives": _join(schema_of(Life), schema_of(_LifeEnd)),
+    "lives": _join(schema_of(Life), pa.schema([pa.field("end_known", pa.string(), nullable=False)])),
     "turns": schema_of(MemberRebalance),
     "rebalances": schema_of(Rebalance),
     "findings": schema_of(Finding),
@@ -158,7 +154,7 @@ class Tables:
         self._record_rows = 0
 
     def add(self, name: str, rows: Iterable[Any]) -> None:
-        """Adds rows to a table: instances of its class, or pairs of instances for `lives`."""
+        """Adds rows to a table."""
         for row in rows:
             held = self._held.setdefault(name, [])
             held.append(row)
@@ -257,8 +253,9 @@ def _beside(left: pa.RecordBatch, right: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*left.columns, *right.columns], schema=_join(left.schema, right.schema))
 
 
-def _life_batch(rows: Sequence[tuple[Life, Coverage]]) -> pa.RecordBatch:
-    return _beside(batch((life for life, _ in rows), Life), batch((_LifeEnd(one.end) for _, one in rows), _LifeEnd))
+def _life_batch(rows: Sequence[Coverage]) -> pa.RecordBatch:
+    ends = pa.array([one.end for one in rows], pa.string())
+    return pa.RecordBatch.from_arrays([*batch((one.life for one in rows), Life).columns, ends], schema=SCHEMAS["lives"])
 
 
 def _transition_batch(rows: Sequence[ObservedTransition]) -> pa.RecordBatch:

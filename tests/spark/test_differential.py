@@ -53,7 +53,7 @@ def assert_same_rows(out: Path, expected: local.Audit) -> None:
         assert rows_of(out, stage, type(rows[0])) == Counter(rows), stage
     assert rows_of(out, "transitions", ObservedTransition) == Counter(expected.transitions)
     assert rows_of(out, "rebalances", Rebalance) == Counter(expected.rebalances)
-    ends = Counter((c.group, c.member, c.life, c.end) for c in expected.coverage)
+    ends = Counter((life.group, life.member, life.number, end) for life, end in expected.coverage)
     lives = parquet.read_table(out / "lives.parquet").to_pylist()
     assert Counter((row["group"], row["member"], row["number"], row["end_known"]) for row in lives) == ends
 

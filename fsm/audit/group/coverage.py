@@ -12,7 +12,7 @@ partitions afterwards, else `unknown`: `END_KNOWN`. The logs of a group are inco
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from fsm.audit.findings import Cause
 from fsm.audit.intervals import FOREVER_MS, group_by_partition
@@ -28,42 +28,22 @@ END_KNOWN: Mapping[Ended, tuple[str, str]] = {
 """The `Coverage.end` of a life by how it ended: without a successor, and with one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    group: str
-    member: str
-    life: int
-    start_ms: int
-    end_ms: int
-    begin_known: bool
+class Coverage(NamedTuple):
+    life: Life
     end: str
     """`closed`, `killed` (others took over), or `unknown`."""
-    doubtful_ms: int | None
-    """Since when its lines may belong to another process."""
 
 
 def find_coverage(lives: Iterable[Life], intervals: Iterable[Interval]) -> list[Coverage]:
+    """The coverage of each life, by member and number."""
     own = sorted(lives, key=lambda life: (life.member, life.number))
     last_number = {life.member: life.number for life in own}
     taken = _find_taken_over(intervals)
-    return [
-        cover_life(life, succeeded=last_number[life.member] > life.number or (life.member, life.number) in taken)
-        for life in own
-    ]
-
-
-def cover_life(life: Life, *, succeeded: bool) -> Coverage:
-    """The coverage of one life; `succeeded` if its member restarted or another member took over a partition."""
-    return Coverage(
-        life.group,
-        life.member,
-        life.number,
-        life.start_ms,
-        life.end_ms,
-        life.whole_start,
-        END_KNOWN[life.ended][succeeded],
-        life.doubtful_ms,
-    )
+    found = []
+    for life in own:
+        succeeded = last_number[life.member] > life.number or (life.member, life.number) in taken
+        found.append(Coverage(life, END_KNOWN[life.ended][succeeded]))
+    return found
 
 
 def _find_taken_over(intervals: Iterable[Interval]) -> set[tuple[str, int]]:
@@ -80,10 +60,10 @@ def _find_taken_over(intervals: Iterable[Interval]) -> set[tuple[str, int]]:
 def find_unlogged_ms(covered: Iterable[Coverage]) -> tuple[int, int]:
     """(until, from) in epoch ms: before the first, and after the second, the log of some member is missing."""
     until_ms, from_ms = -FOREVER_MS, FOREVER_MS
-    for life in covered:
-        if not life.begin_known and life.life == 0:
-            until_ms = max(until_ms, life.start_ms if life.end == Ended.CLOSED else life.end_ms)
-        if life.end == Cause.UNKNOWN:
+    for life, end in covered:
+        if not life.whole_start and life.number == 0:
+            until_ms = max(until_ms, life.start_ms if end == Ended.CLOSED else life.end_ms)
+        if end == Cause.UNKNOWN:
             from_ms = min(from_ms, life.end_ms)
         if life.end_ms == UNDATED_MS:
             until_ms = FOREVER_MS

@@ -15,7 +15,7 @@ from fsm.audit.group.coverage import Coverage
 from fsm.audit.group_audit import GroupAudit
 from fsm.audit.intervals import merge_spans
 from fsm.audit.report.highlights import SPANS, Highlights
-from fsm.audit.rows import UNOWNED_BEGINS, Begun, Ended, Interval, Life
+from fsm.audit.rows import UNOWNED_BEGINS, Begun, Ended, Interval
 from fsm.audit.wording import UNIT, unit
 from fsm.logs.programs.broker import CLASSIC
 from fsm.render.timeline import views
@@ -68,13 +68,13 @@ class Overview:
 
 def overview(audit: GroupAudit) -> Overview | None:
     """The overview of a group; None if it has no timestamps."""
-    lives, covered = audit.rows.lives, audit.coverage
+    lives = [covered.life for covered in audit.coverage]
     dated = [one.record.ts_ms for one in audit.coordinator if one.record.ts_ms > 0]
     starts, ends = [life.start_ms for life in lives], [life.end_ms for life in lives]
     if not starts and not dated:
         return None
-    begin_unknown = sum(not one.begin_known for one in covered)
-    end_unknown = sum(one.end == Cause.UNKNOWN for one in covered)
+    begin_unknown = sum(not life.whole_start for life in lives)
+    end_unknown = sum(one.end == Cause.UNKNOWN for one in audit.coverage)
     severities = Counter(found.severity for found in audit.findings)
     return Overview(
         group=audit.group,
@@ -145,10 +145,9 @@ def trend(rebalances: Iterable[Rebalance], findings: Iterable[Finding]) -> Trend
 def _members(audit: GroupAudit, known: Overview, highlights: Highlights) -> tuple[views.MemberView, ...]:
     """The members with the most findings, by start."""
     blamed = Counter((found.member, found.severity) for found in audit.findings)
-    lives: dict[str, list[tuple[Life, Coverage]]] = {}
-    by_number = sorted(audit.rows.lives, key=attrgetter("member", "number"))
-    for life, covered in zip(by_number, audit.coverage, strict=True):
-        lives.setdefault(life.member, []).append((life, covered))
+    lives: dict[str, list[Coverage]] = {}
+    for covered in audit.coverage:
+        lives.setdefault(covered.life.member, []).append(covered)
     read = {(key.member, file) for (_, _, file, _), key in audit.members.items() if file in audit.files}
     missed = Counter[str]()
     for name, file in sorted(read):
@@ -167,7 +166,7 @@ def _members(audit: GroupAudit, known: Overview, highlights: Highlights) -> tupl
             client=max(life.client_id for life, _ in mine),
             protocol=max(life.protocol for life, _ in mine),
             version=max(life.version for life, _ in mine),
-            coverage=_coverage(all(life.whole_start for life, _ in mine), mine[-1][1].end, missed[member]),
+            coverage=_coverage(all(life.whole_start for life, _ in mine), mine[-1].end, missed[member]),
             states=highlights.spans(member, max(life.end_ms for life, _ in mine)),
             marks=tuple(highlights.marks.get(member, ())),
             target=_list_spans(given, AssignmentKind.TARGET, known.end_ms),
