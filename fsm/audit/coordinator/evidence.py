@@ -23,7 +23,6 @@ from typing import NamedTuple
 
 from fsm.audit.coordinator.assignments import Assignment, AssignmentKind, CoordinatorRecord, EndReason
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity
-from fsm.audit.rows import Place
 from fsm.audit.wording import names
 from fsm.logs.programs.broker import MEMBER
 from fsm.render.wording import lasting
@@ -59,26 +58,19 @@ STATED_CAUSES = (
 )
 
 
-class Statement(NamedTuple):
-    ts_ms: int
-    kind: Kind
-    detail: str
-    place: Place
-
-
-def find_statements(records: Iterable[CoordinatorRecord]) -> dict[str, list[Statement]]:
+def find_statements(records: Iterable[CoordinatorRecord]) -> dict[str, list[CoordinatorRecord]]:
     """The statements about each member whose log was read, in order."""
-    found: dict[str, list[Statement]] = {}
-    for record, member, place, _ in records:
-        if member and record.kind in STATEMENTS:
-            found.setdefault(member, []).append(Statement(record.ts_ms, record.kind, record.detail, place))
-    return {member: sorted(own) for member, own in sorted(found.items())}
+    found: dict[str, list[CoordinatorRecord]] = {}
+    for one in sorted(records, key=lambda one: (one.record.ts_ms, one.record.kind, one.record.detail, one.place)):
+        if one.member and one.record.kind in STATEMENTS:
+            found.setdefault(one.member, []).append(one)
+    return found
 
 
-def add_statements(finding: Finding, own: Sequence[Statement], skew_ms: int) -> Finding:
+def add_statements(finding: Finding, own: Sequence[CoordinatorRecord], skew_ms: int) -> Finding:
     """The finding with the statements about its member; `own` is sorted."""
     first_ms, last_ms = finding.start_ms - BEFORE_MS - skew_ms, finding.end_ms + AFTER_MS + skew_ms
-    near = [statement for statement in own if first_ms <= statement.ts_ms <= last_ms][-SHOWN:]
+    near = [statement for statement in own if first_ms <= statement.record.ts_ms <= last_ms][-SHOWN:]
     if not near:
         return finding
     places = [statement.place for statement in near]
@@ -89,10 +81,10 @@ def add_statements(finding: Finding, own: Sequence[Statement], skew_ms: int) -> 
     return replace(finding.add(stated.sentence, places), cause=cause)
 
 
-def _find_cause(near: Sequence[Statement]) -> StatedCause | None:
-    for statement in reversed(near):
+def _find_cause(near: Sequence[CoordinatorRecord]) -> StatedCause | None:
+    for record, *_ in reversed(near):
         for one in STATED_CAUSES:
-            if statement.kind is one.kind and statement.detail.startswith(one.detail):
+            if record.kind is one.kind and record.detail.startswith(one.detail):
                 return one
     return None
 
@@ -106,51 +98,34 @@ HELD = 50
 """Most assignments of one partition that are used for one finding: the last ones."""
 
 
-class AssignedSpan(NamedTuple):
-    """A current assignment of one partition."""
-
-    start_ms: int
-    end_ms: int | None
-    member: str
-    member_id: str
-    until: EndReason
-    giving_up: bool
-    """The member was sent to revoke the partition, and had not acknowledged that yet."""
-    start: Place
-    end: Place
-    machine: str = ""
-    """The table that its state belongs to."""
-
-    @property
-    def left_out(self) -> bool:
-        """Whether it was taken from a remaining member without a revocation: a report had left it out (W1, W9).
-
-        Not in classic groups, where one generation replaces the other.
-        """
-        return self.until is EndReason.FOLLOWED and not self.giving_up and self.machine == MEMBER
-
-
 def choose_partition(found: Finding) -> Partition | None:
     """The first partition, which represents all that were handed over together; None for other kinds."""
     return found.partitions[0] if found.kind in ABOUT_OWNERS and found.partitions else None
 
 
-def find_spans(own: Iterable[Assignment], found: Finding, skew_ms: int) -> list[AssignedSpan]:
-    """The assignments of a finding's partition around its time. `own` are those of its group."""
+def _gives_up(one: Assignment, found: Finding) -> bool:
+    """Whether the member was sent to revoke a finding's partition, and had not acknowledged that yet."""
+    return found.partitions[0] in one.revoked
+
+
+def _was_left_out(one: Assignment, found: Finding) -> bool:
+    """Whether the partition was taken from a remaining member without a revocation: a report had left it out (W1, W9).
+
+    Not in classic groups, where one generation replaces the other.
+    """
+    return one.until is EndReason.FOLLOWED and one.machine == MEMBER and not _gives_up(one, found)
+
+
+def find_spans(own: Iterable[Assignment], found: Finding, skew_ms: int) -> list[Assignment]:
+    """The current assignments of a finding's partition around its time. `own` are those of its group."""
     wanted = choose_partition(found)
     first_ms, last_ms = find_handover_time(found, skew_ms)
-    spans = [
-        AssignedSpan(
-            a.start_ms, a.end_ms, a.member, a.member_id, a.until, wanted in a.revoked, a.start, a.end, a.machine
-        )
-        for a in own
-        if a.which is AssignmentKind.CURRENT and (wanted in a.partitions or wanted in a.revoked)
-    ]
+    spans = (a for a in own if a.which is AssignmentKind.CURRENT and (wanted in a.partitions or wanted in a.revoked))
     near = (s for s in spans if s.start_ms <= last_ms and (s.end_ms is None or s.end_ms >= first_ms))
     return sorted(near, key=_order)[-HELD:]
 
 
-def _order(span: AssignedSpan) -> tuple[int, str, bool, int]:
+def _order(span: Assignment) -> tuple[int, str, bool, int]:
     return span.start_ms, span.member_id, span.end_ms is None, span.end_ms or 0
 
 
@@ -160,7 +135,7 @@ def find_handover_time(found: Finding, skew_ms: int) -> tuple[int, int]:
     return found.start_ms - BEFORE_MS - skew_ms, last_ms + skew_ms
 
 
-def add_handover(found: Finding, spans: Iterable[AssignedSpan], skew_ms: int) -> Finding:
+def add_handover(found: Finding, spans: Iterable[Assignment], skew_ms: int) -> Finding:
     """The finding with the coordinator's view of its partition. `spans` are from `find_spans`, in any order."""
     own = sorted(spans, key=_order)
     return (
@@ -168,42 +143,43 @@ def add_handover(found: Finding, spans: Iterable[AssignedSpan], skew_ms: int) ->
     )
 
 
-def _add_reassignment(found: Finding, own: Sequence[AssignedSpan], skew_ms: int) -> Finding:
+def _add_reassignment(found: Finding, own: Sequence[Assignment], skew_ms: int) -> Finding:
     """The finding with how the partition was assigned to the other member."""
     first_ms, last_ms = find_handover_time(found, skew_ms)
     others = (s for s in own if s.member != found.member and first_ms <= s.start_ms <= last_ms)
-    assigned = [s for s in others if _is_newly_assigned(s, own)]
+    assigned = [s for s in others if _is_newly_assigned(s, own, found)]
     if not assigned:
         return found
     new = assigned[-1]
     before = next((s for s in reversed(own) if s.member == found.member and s.start_ms <= new.start_ms), None)
     ended = before is not None and before.end_ms is not None and before.end_ms <= new.start_ms
     places = [before.end, new.start] if before is not None and ended else [new.start]
-    if before is not None and ended and before.left_out and found.cause is Cause.UNKNOWN:
+    if before is not None and ended and _was_left_out(before, found) and found.cause is Cause.UNKNOWN:
         found = replace(found, cause=Cause.LEFT_OUT)
     return found.add(_sentence(found, new, before), places)
 
 
-def _add_owner(found: Finding, own: Sequence[AssignedSpan]) -> Finding:
+def _add_owner(found: Finding, own: Sequence[Assignment]) -> Finding:
     """For information, if a member whose log is missing had the partition for most of the time."""
     length_ms = found.end_ms - found.start_ms
-    theirs = [s for s in own if not s.member and not s.giving_up and 2 * _within_ms(s, found) > length_ms]
+    theirs = [s for s in own if not s.member and 2 * _within_ms(s, found) > length_ms and not _gives_up(s, found)]
     if not theirs:
         return found
     owner = f"the coordinator counted {theirs[0].member_id}, whose log is missing, as the owner"
     return replace(found.add(owner, [theirs[0].start]), severity=Severity.INFO)
 
 
-def _within_ms(span: AssignedSpan, found: Finding) -> int:
+def _within_ms(span: Assignment, found: Finding) -> int:
     end_ms = found.end_ms if span.end_ms is None else min(span.end_ms, found.end_ms)
     return end_ms - max(span.start_ms, found.start_ms)
 
 
-def _is_newly_assigned(span: AssignedSpan, own: Iterable[AssignedSpan]) -> bool:
-    return not span.giving_up and not any(s.member_id == span.member_id and s.end_ms == span.start_ms for s in own)
+def _is_newly_assigned(span: Assignment, own: Iterable[Assignment], found: Finding) -> bool:
+    had_it = any(s.member_id == span.member_id and s.end_ms == span.start_ms for s in own)
+    return not had_it and not _gives_up(span, found)
 
 
-def _sentence(found: Finding, new: AssignedSpan, before: AssignedSpan | None) -> str:
+def _sentence(found: Finding, new: Assignment, before: Assignment | None) -> str:
     what = names(found.partitions[:1])
     gave = f"the coordinator gave {what} to {new.member or f'{new.member_id}, whose log is missing'}"
     if before is None:
@@ -213,8 +189,8 @@ def _sentence(found: Finding, new: AssignedSpan, before: AssignedSpan | None) ->
     later = f"{gave} {lasting(new.start_ms - before.end_ms)} after"
     if before.until is EndReason.REMOVED:
         return f"{later} {found.member} was no member any more"
-    if before.giving_up:
+    if _gives_up(before, found):
         return f"{later} {found.member} {ACKNOWLEDGED}"
-    if before.left_out:
+    if _was_left_out(before, found):
         return f"{gave} though it had not asked {found.member} to give it up: a report of {found.member} left it out"
     return f"{gave} in the place of {found.member}"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fsm.audit.coordinator.assignments import Assignment, AssignmentKind, EndReason
-from fsm.audit.coordinator.evidence import HELD, AssignedSpan, add_handover, find_spans
+from fsm.audit.coordinator.evidence import HELD, add_handover, find_spans
 from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, Severity, finding
 from fsm.audit.rows import Place
 from fsm.trace import Partition
@@ -23,10 +23,12 @@ def found(kind: FindingKind = FindingKind.DOUBLE_OWNERSHIP) -> Finding:
 
 def held(
     start_ms: int, end_ms: int | None, member: str, until: EndReason = EndReason.FOLLOWED, *, up: bool = False
-) -> AssignedSpan:
+) -> Assignment:
     """An assignment with partition 3."""
     start, end = Place("b", start_ms), Place("b", end_ms or -1)
-    return AssignedSpan(start_ms, end_ms, member, f"id-{member}", until, up, start, end)
+    own = ((), (P,)) if up else ((P,), ())
+    which, name = AssignmentKind.CURRENT, f"id-{member}"
+    return Assignment("g", member, name, which, "", "", "", 3, *own, start_ms, end_ms, until, "", "", start, end)
 
 
 GIFT = held(A_MS - 100, None, "b", EndReason.OPEN)
@@ -42,14 +44,14 @@ GIFT = held(A_MS - 100, None, "b", EndReason.OPEN)
         (held(1, 110_000, "a"), "gave foo-[3] to b while it counted a as its owner"),
     ],
 )
-def test_what_the_first_owner_was_when_the_second_came(before: AssignedSpan, told: str) -> None:
+def test_what_the_first_owner_was_when_the_second_came(before: Assignment, told: str) -> None:
     """Out of the group, asked and done, replaced, or still an owner: each has its words."""
     assert add_handover(found(), [GIFT, before], 0).summary == f"so; the coordinator {told}"
 
 
-def unasked(start_ms: int, end_ms: int) -> AssignedSpan:
+def unasked(start_ms: int, end_ms: int) -> Assignment:
     """A member of the consumer protocol had it, and has it no more, without having been told to give it up."""
-    return held(start_ms, end_ms, "a")._replace(machine="consumer-group-member")
+    return replace(held(start_ms, end_ms, "a"), machine="consumer-group-member")
 
 
 def test_what_was_taken_unasked_was_left_out_of_a_report() -> None:
@@ -67,13 +69,13 @@ def test_what_was_taken_unasked_was_left_out_of_a_report() -> None:
     "before",
     [
         held(1, 99_900, "a"),
-        unasked(1, 99_900)._replace(giving_up=True),
-        unasked(1, 99_900)._replace(until=EndReason.REMOVED),
+        replace(unasked(1, 99_900), revoked=(P,)),
+        replace(unasked(1, 99_900), until=EndReason.REMOVED),
         unasked(1, 99_950),
     ],
     ids=["of a classic group", "asked", "removed", "later than the gift"],
 )
-def test_nothing_else_is_called_so(before: AssignedSpan) -> None:
+def test_nothing_else_is_called_so(before: Assignment) -> None:
     told = add_handover(replace(found(), cause=Cause.UNKNOWN), [GIFT, before], 0)
     assert told.cause is Cause.UNKNOWN
 
@@ -89,7 +91,7 @@ def test_both_moments_become_evidence() -> None:
 
 def test_a_new_owner_without_a_log_is_named_by_its_id() -> None:
     """The coordinator knows it, and nobody else does."""
-    told = add_handover(found(), [GIFT._replace(member="", member_id="id-x")], 0)
+    told = add_handover(found(), [replace(GIFT, member="", member_id="id-x")], 0)
     assert told.summary == "so; the coordinator gave foo-[3] to id-x, whose log is missing"
 
 
@@ -105,7 +107,7 @@ def test_a_new_owner_without_a_log_is_named_by_its_id() -> None:
     ],
     ids=["nothing", "long before", "kept", "itself", "gives up", "later"],
 )
-def test_only_a_reassignment_near_the_begin_counts(others: list[AssignedSpan]) -> None:
+def test_only_a_reassignment_near_the_begin_counts(others: list[Assignment]) -> None:
     """Who had the partition long before, keeps it, or gives it up, was not given it now."""
     assert add_handover(found(), others, 0) == found()
 
@@ -128,7 +130,7 @@ def test_clocks_may_differ() -> None:
     ],
     ids=["most of it", "to the end", "half of it", "its log is here", "gives up"],
 )
-def test_a_partition_nobody_owned_may_be_somebodys_whose_log_is_missing(owner: AssignedSpan, theirs: bool) -> None:
+def test_a_partition_nobody_owned_may_be_somebodys_whose_log_is_missing(owner: Assignment, theirs: bool) -> None:
     """Then there was no gap as far as one can tell: the finding is for information, and says whose it was."""
     gap = found(FindingKind.UNOWNED_PARTITION)
     told = add_handover(gap, [owner], 0)
@@ -164,6 +166,6 @@ def test_assignments_that_concern_a_finding() -> None:
         replace(assignment(20, (P,)), which=AssignmentKind.TARGET),
         assignment(101_001, (P,)),
     ]
-    assert [(h.start_ms, h.giving_up) for h in find_spans(own, found(), 0)] == [(90_000, False), (90_001, True)]
+    assert [h.start_ms for h in find_spans(own, found(), 0)] == [90_000, 90_001]
     many = [assignment(90_000 + n, (P,)) for n in range(HELD + 9)]
     assert [h.start_ms for h in find_spans(many, found(), 0)] == list(range(90_009, 90_009 + HELD))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fsm.audit.coordinator.assignments import CoordinatorRecord
-from fsm.audit.coordinator.evidence import SHOWN, Statement, add_statements, find_statements
+from fsm.audit.coordinator.evidence import SHOWN, add_statements, find_statements
 from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, finding
 from fsm.audit.rows import Place
 from fsm.trace import Kind, TraceRecord
@@ -21,9 +21,9 @@ def lost(cause: Cause = Cause.FENCED) -> Finding:
     return finding(kind, "g", "a", START_MS, END_MS, summary="a lost t-0", cause=cause, places=[Place("a.log", 7)])
 
 
-def said(ts_ms: int, kind: Kind = Kind.FENCED, detail: str = "SESSION_EXPIRED", offset: int = 1) -> Statement:
+def said(ts_ms: int, kind: Kind = Kind.FENCED, detail: str = "SESSION_EXPIRED", offset: int = 1) -> CoordinatorRecord:
     """A word of the coordinator."""
-    return Statement(ts_ms, kind, detail, Place("broker.log", offset))
+    return CoordinatorRecord(TraceRecord(ts_ms, kind, detail=detail), "a", Place("broker.log", offset))
 
 
 def test_a_word_gives_the_cause_and_becomes_evidence() -> None:
@@ -75,7 +75,7 @@ def test_the_last_few_are_shown_and_none_twice() -> None:
     many = [said(100_000 + n, offset=n) for n in range(9)]
     shown = add_statements(lost(), many, 0).evidence[1:]
     assert shown == tuple(Evidence("broker.log", n) for n in range(9 - SHOWN, 9))
-    twice = Statement(100_000, Kind.FENCED, "SESSION_EXPIRED", Place("a.log", 7))
+    twice = said(100_000)._replace(place=Place("a.log", 7))
     assert add_statements(lost(), [twice], 0).evidence == lost().evidence
 
 
@@ -94,5 +94,5 @@ def test_words_belong_to_the_member_that_has_the_id() -> None:
         record(Kind.LEFT, "id-b", 4),
         record(Kind.GROUP_EPOCH, "", 5),
     ]
-    assert [w.ts_ms for w in find_statements(every)["a"]] == [3, 9]
+    assert [w.record.ts_ms for w in find_statements(every)["a"]] == [3, 9]
     assert list(find_statements(every)) == ["a"]
