@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fsm.audit.follower import Process
 from fsm.audit.limits import (
@@ -11,6 +11,7 @@ from fsm.audit.limits import (
     CONSUMER_HEARTBEAT_INTERVAL_MS,
     DEFAULT_MAX_POLL_INTERVAL_MS,
     DEFAULT_SESSION_TIMEOUT_MS,
+    Limits,
 )
 from fsm.audit.rows import At, End, Ended, Known, Order
 from fsm.logs import ClientFacts, facts_of
@@ -74,6 +75,7 @@ class ConsumerInstance(Process):
     """When it left the group, unless it rejoined later or left because of a poll timeout."""
     turn_ms: int | None = None
     """Begin of its last rebalance."""
+    limits: Limits = field(default_factory=Limits)
 
     def see(self, known: Known) -> None:
         record = known.record

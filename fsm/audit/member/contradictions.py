@@ -20,9 +20,10 @@ from dataclasses import replace
 
 from fsm.audit.conformance import initial
 from fsm.audit.findings import Finding, FindingKind, Severity
-from fsm.audit.follower import Follower, Row, Rows, on
+from fsm.audit.follower import Row, Rows, on
 from fsm.audit.limits import REORDER_MS, SETTLED_MS
 from fsm.audit.member.consumer_instance import ConsumerInstance
+from fsm.audit.member.owned_partitions import InstanceFollower, OwnedPartitions
 from fsm.audit.rows import At, Known
 from fsm.tables.classic_member import TABLE as CLASSIC
 from fsm.tables.consumer_member import TABLE as CONSUMER
@@ -42,9 +43,9 @@ def _contradiction(consumer: ConsumerInstance, summary: str, *shown: At, start_m
 # -- epochs, generations and ids ----------------------------------------------------------------------------
 
 
-class Epochs(Follower):
-    def __init__(self, consumer: ConsumerInstance) -> None:
-        self.consumer = consumer
+class Epochs(InstanceFollower):
+    def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
+        super().__init__(consumer, owned)
         self.epoch: tuple[int, At] | None = None
         """The highest epoch of this membership, and its first line."""
         self.joined: tuple[int, At] | None = None
@@ -234,14 +235,14 @@ def _expect_sign(record: TraceRecord) -> int | None:
 # -- states and poll timeouts -------------------------------------------------------------------------------
 
 
-class Contradictions(Follower):
+class Contradictions(InstanceFollower):
     """Checks the states of one instance, and its epochs (`Epochs`)."""
 
     every = True
 
-    def __init__(self, consumer: ConsumerInstance) -> None:
-        self.consumer = consumer
-        self.epochs = Epochs(consumer)
+    def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
+        super().__init__(consumer, owned)
+        self.epochs = Epochs(consumer, owned)
         self.at: dict[str, tuple[str, At]] = {}
         """The state of each machine, and the line of its last transition."""
         self.prints_steps = False

@@ -19,10 +19,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from fsm.audit.findings import Cause, FindingKind
-from fsm.audit.follower import Follower, Rows, on
+from fsm.audit.follower import Rows, on
 from fsm.audit.limits import REORDER_MS
 from fsm.audit.member.consumer_instance import ConsumerInstance
-from fsm.audit.member.owned_partitions import OwnedPartitions
+from fsm.audit.member.owned_partitions import InstanceFollower, OwnedPartitions
 from fsm.audit.rows import At, Ended, Interval, Known
 from fsm.trace import Kind, Partition, TraceRecord, by_partition
 
@@ -47,10 +47,9 @@ class _Announced:
     added: int = 0
 
 
-class EachPartitionOwnership(Follower):
+class EachPartitionOwnership(InstanceFollower):
     def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
-        self.consumer = consumer
-        self.owned = owned
+        super().__init__(consumer, owned)
         self.callback: _Callback | None = None
         """The last one, until no drop can belong to it any more."""
         self.silent: list[Interval] = []

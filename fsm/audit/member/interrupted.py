@@ -8,19 +8,18 @@ then; with them it uses none of those that it keeps, until the next callback.
 from __future__ import annotations
 
 from fsm.audit.findings import Cause
-from fsm.audit.follower import Follower, Rows, Void, on
+from fsm.audit.follower import Rows, Void, on
 from fsm.audit.member.consumer_instance import COMMITS, Callback, ConsumerInstance
-from fsm.audit.member.owned_partitions import Owned, OwnedPartitions
+from fsm.audit.member.owned_partitions import InstanceFollower, Owned, OwnedPartitions
 from fsm.audit.rows import At, Begun, Ended, Interval, Known
 from fsm.trace import Kind, Partition
 
 
-class InterruptedRevocation(Follower):
+class InterruptedRevocation(InstanceFollower):
     """Takes each record after `Ownership`, which it corrects."""
 
     def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
-        self.consumer = consumer
-        self.owned = owned
+        super().__init__(consumer, owned)
         self.callback: Callback | None = None
         """The last revoked callback."""
         self.joined: At | None = None

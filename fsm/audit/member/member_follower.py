@@ -11,7 +11,7 @@ from functools import cache
 
 from fsm.audit.connect.worker import WorkerFollower
 from fsm.audit.findings import Finding, FindingKind, Severity
-from fsm.audit.follower import Follower, Row, Rows, Step
+from fsm.audit.follower import Row, Rows, Step
 from fsm.audit.hygiene.instances import ConsumerInstances, Stream
 from fsm.audit.hygiene.rotation import Missing
 from fsm.audit.hygiene.shared_client_id import Owned, SharedClientId
@@ -21,31 +21,31 @@ from fsm.audit.member.consumer_instance import ConsumerInstance
 from fsm.audit.member.contradictions import Contradictions
 from fsm.audit.member.interrupted import InterruptedRevocation
 from fsm.audit.member.membership import GivenUpHeartbeats, Membership
-from fsm.audit.member.owned_partitions import OwnedPartitions
+from fsm.audit.member.owned_partitions import InstanceFollower, OwnedPartitions
 from fsm.audit.member.ownership import Ownership
 from fsm.audit.member.subscription import Rebalances, Subscriptions
 from fsm.audit.member.transitions import Transitions
 from fsm.audit.rows import Begin, Known, Seen
 from fsm.trace import Kind
 
-_IN_ORDER: dict[str, type[Follower]] = {
-    "contradictions": Contradictions,
-    "membership": Membership,  # sets the cause of losses before ownership takes them
-    "rebalances": Rebalances,  # sets the begin of the rebalance for ownership
-    "ownership": Ownership,
-    "interrupted": InterruptedRevocation,  # corrects ownership
-    "subscriptions": Subscriptions,
-    "transitions": Transitions,
-    "given_up": GivenUpHeartbeats,
-}
+_IN_ORDER: tuple[type[InstanceFollower], ...] = (
+    Contradictions,
+    Membership,  # sets the cause of losses before ownership takes them
+    Rebalances,  # sets the begin of the rebalance for ownership
+    Ownership,
+    InterruptedRevocation,  # corrects ownership
+    Subscriptions,
+    Transitions,
+    GivenUpHeartbeats,
+)
 """Followers in the order in which they take a record."""
 
 
 @cache
-def _find_takers(kind: Kind) -> tuple[tuple[str, Step], ...]:
-    """(name, method) of the followers that take records of this kind."""
-    concerned = ((name, one) for name, one in _IN_ORDER.items() if one.every or kind in one.steps)
-    return tuple((name, one.see if one.every else one.steps[kind]) for name, one in concerned)
+def _find_takers(kind: Kind) -> tuple[tuple[int, Step], ...]:
+    """(number, method) of the followers that take records of this kind."""
+    concerned = ((number, one) for number, one in enumerate(_IN_ORDER) if one.every or kind in one.steps)
+    return tuple((number, one.see if one.every else one.steps[kind]) for number, one in concerned)
 
 
 class ConsumerFollower:
@@ -54,7 +54,7 @@ class ConsumerFollower:
     def __init__(
         self, group: str, member: str, limits: Limits, begin: Begin, before: ConsumerFollower | None = None
     ) -> None:
-        self.process = ConsumerInstance(group, member, begin.number, begin.at, begin.whole, begin.at)
+        self.process = ConsumerInstance(group, member, begin.number, begin.at, begin.whole, begin.at, limits=limits)
         if begin.continues and before is not None:
             was = before.process
             self.process.client_id, self.process.protocol, self.process.version = (
@@ -64,14 +64,7 @@ class ConsumerFollower:
             )
             self.process.settings = was.settings
         owned = OwnedPartitions(self.process)
-        self.transitions = Transitions(self.process)
-        self.membership = Membership(self.process, owned, limits)
-        self.ownership = Ownership(self.process, owned)
-        self.interrupted = InterruptedRevocation(self.process, owned)
-        self.subscriptions = Subscriptions(self.process, owned)
-        self.rebalances = Rebalances(self.process)
-        self.contradictions = Contradictions(self.process)
-        self.given_up = GivenUpHeartbeats(self.process)
+        self.followers = tuple(one(self.process, owned) for one in _IN_ORDER)
 
     def see(self, known: Known) -> Rows:
         if known.record.kind is Kind.VERSION:
@@ -79,21 +72,12 @@ class ConsumerFollower:
             return ()
         self.process.see(known)
         rows: list[Row] = []
-        for name, step in _find_takers(known.record.kind):
-            rows += step(getattr(self, name), known) or ()
+        for number, step in _find_takers(known.record.kind):
+            rows += step(self.followers[number], known) or ()
         return [self.lower_doubtful(row) if isinstance(row, Finding) else row for row in rows] if rows else rows
 
     def finish(self) -> Rows:
-        followers: tuple[Follower, ...] = (
-            self.transitions,
-            self.membership,
-            self.ownership,
-            self.interrupted,
-            self.subscriptions,
-            self.rebalances,
-            self.given_up,
-        )
-        for follower in followers:
+        for follower in self.followers:
             for row in follower.finish():
                 yield self.lower_doubtful(row) if isinstance(row, Finding) else row
         yield self.process.life()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from fsm.audit.findings import Cause, FindingKind
-from fsm.audit.follower import Follower, Rows, on
-from fsm.audit.limits import DEFAULT_REQUEST_TIMEOUT_MS, LATE_LEAVE_MS, SETTLED_MS, Limits
+from fsm.audit.follower import Rows, on
+from fsm.audit.limits import DEFAULT_REQUEST_TIMEOUT_MS, LATE_LEAVE_MS, SETTLED_MS
 from fsm.audit.member.consumer_instance import ConsumerInstance
-from fsm.audit.member.owned_partitions import OwnedPartitions
+from fsm.audit.member.owned_partitions import InstanceFollower, OwnedPartitions
 from fsm.audit.rows import At, CoordinatorAway, Ended, GivenUp, Known
 from fsm.audit.wording import seconds
 from fsm.trace import Kind, Partition, TraceRecord
@@ -26,13 +26,11 @@ class _Loop:
     causes: set[Cause] = field(default_factory=set)
 
 
-class Membership(Follower):
+class Membership(InstanceFollower):
     """Follows the membership of one instance, and sets the cause for which partitions are lost afterwards."""
 
-    def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions, limits: Limits) -> None:
-        self.consumer = consumer
-        self.owned = owned
-        self.limits = limits
+    def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
+        super().__init__(consumer, owned)
         self.loop: _Loop | None = None
         self.is_member = False
         self.fatal: tuple[At, str] | None = None
@@ -95,7 +93,7 @@ class Membership(Follower):
         return Cause.SESSION_EXPIRED if record.detail == "UNKNOWN_MEMBER_ID" else Cause.FENCED
 
     def _count_loss(self, at: At, cause: Cause) -> Rows:
-        if self.loop is not None and at.ts_ms - self.loop.end_ms > self.limits.window_ms:
+        if self.loop is not None and at.ts_ms - self.loop.end_ms > self.consumer.limits.window_ms:
             yield from self._end_loop()
         loop = self.loop = self.loop or _Loop(at.ts_ms, at.ts_ms)
         loop.end_ms = at.ts_ms
@@ -207,11 +205,11 @@ class Membership(Follower):
         self.leave = None
 
 
-class GivenUpHeartbeats(Follower):
+class GivenUpHeartbeats(InstanceFollower):
     """Yields a `GivenUp` when the callback that ran at the time has ended."""
 
-    def __init__(self, consumer: ConsumerInstance) -> None:
-        self.consumer = consumer
+    def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
+        super().__init__(consumer, owned)
         self.assigning: tuple[Partition, ...] = ()
         self.waiting: list[At] = []
 

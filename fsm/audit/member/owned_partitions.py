@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity
-from fsm.audit.follower import Void
+from fsm.audit.follower import Follower, Void
 from fsm.audit.limits import CLOSE_TIMEOUT_MS, REORDER_MS
 from fsm.audit.member.consumer_instance import ConsumerInstance
 from fsm.audit.rows import UNLOGGED_ENDS, At, Begun, Ended, Interval
@@ -178,6 +178,14 @@ class OwnedPartitions:
         summary = f"{self.consumer.member} {what} {names(partitions)}, which its application no longer held"
         kind = FindingKind.CALLBACK_NOT_OWNED
         return self.consumer.finding(kind, ts_ms, ts_ms, summary, shown, partitions=partitions)
+
+
+class InstanceFollower(Follower):
+    """Follows one aspect of a consumer instance."""
+
+    def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
+        self.consumer = consumer
+        self.owned = owned
 
 
 BECAUSE: dict[Cause, str] = dict.fromkeys(Cause, "") | {

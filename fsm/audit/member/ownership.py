@@ -12,11 +12,11 @@ A client that prints each added and dropped partition is followed by `EachPartit
 from __future__ import annotations
 
 from fsm.audit.findings import FindingKind
-from fsm.audit.follower import Follower, Rows, on
+from fsm.audit.follower import Rows, on
 from fsm.audit.limits import REORDER_MS, SETTLED_MS
 from fsm.audit.member.consumer_instance import Callback, ConsumerInstance
 from fsm.audit.member.each_partition import EachPartitionOwnership
-from fsm.audit.member.owned_partitions import OwnedPartitions
+from fsm.audit.member.owned_partitions import InstanceFollower, OwnedPartitions
 from fsm.audit.rows import NOWHERE, At, Ended, Known
 from fsm.audit.wording import names, seconds
 from fsm.logs.programs.client_words import NOTHING_OWNED
@@ -26,12 +26,11 @@ _AFTER_CALLBACK = ("ACKNOWLEDGING", "PREPARE_LEAVING", "LEAVING", "UNSUBSCRIBED"
 """States that a Java member enters only after its revoked callback has returned or is no longer waited for."""
 
 
-class Ownership(Follower):
+class Ownership(InstanceFollower):
     every = True
 
     def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
-        self.consumer = consumer
-        self.owned = owned
+        super().__init__(consumer, owned)
         self.each_partition = EachPartitionOwnership(consumer, owned)
         self.assigning: At | None = None
         self.block: TraceRecord | None = None

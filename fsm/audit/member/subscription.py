@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fsm.audit.follower import Follower, Rows, on
+from fsm.audit.follower import Rows, on
 from fsm.audit.limits import REORDER_MS
 from fsm.audit.member.consumer_instance import ConsumerInstance
 from fsm.audit.member.each_partition import partition_count
-from fsm.audit.member.owned_partitions import OwnedPartitions
+from fsm.audit.member.owned_partitions import InstanceFollower, OwnedPartitions
 from fsm.audit.rows import At, Known, MemberRebalance, Subscription
 from fsm.trace import Kind
 
@@ -25,12 +25,11 @@ _CHANGES = frozenset(
 """Kinds after which the owned partitions may have changed."""
 
 
-class Subscriptions(Follower):
+class Subscriptions(InstanceFollower):
     every = True
 
     def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
-        self.consumer = consumer
-        self.owned = owned
+        super().__init__(consumer, owned)
         self.given_up_ms: dict[str, int] = {}
         """For a client that does not print its subscription: since when it owns no partition of a topic any more."""
         self.open: dict[_Subscribed, At] = {}
@@ -148,9 +147,9 @@ class _Open:
     epoch: int | None = None
 
 
-class Rebalances(Follower):
-    def __init__(self, consumer: ConsumerInstance) -> None:
-        self.consumer = consumer
+class Rebalances(InstanceFollower):
+    def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
+        super().__init__(consumer, owned)
         self.open: _Open | None = None
         self.answered_epoch: int | None = None
         """The epoch of the coordinator's last response."""

@@ -21,9 +21,10 @@ from itertools import pairwise
 
 from fsm.audit.conformance import initial
 from fsm.audit.findings import Cause, FindingKind
-from fsm.audit.follower import Follower, Rows, on
+from fsm.audit.follower import Rows, on
 from fsm.audit.limits import DEFAULT_MAX_POLL_INTERVAL_MS, REORDER_MS
 from fsm.audit.member.consumer_instance import ConsumerInstance
+from fsm.audit.member.owned_partitions import InstanceFollower, OwnedPartitions
 from fsm.audit.rows import At, Ended, Known, ObservedTransition, Order
 from fsm.audit.wording import seconds
 from fsm.trace import Kind
@@ -66,9 +67,9 @@ class MachineState:
     waiting: list[Known] = field(default_factory=list)
 
 
-class Transitions(Follower):
-    def __init__(self, consumer: ConsumerInstance) -> None:
-        self.consumer = consumer
+class Transitions(InstanceFollower):
+    def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
+        super().__init__(consumer, owned)
         self.machines: dict[str, MachineState] = {}
 
     @on(Kind.TRANSITION)
