@@ -10,8 +10,8 @@ from fsm.simulate.outcome import Outcome
 from fsm.simulate.reading import read
 from fsm.simulate.run import simulate
 from fsm.simulate.text import NAMES, name_all, show
+from fsm.simulate.values import show_ms
 from fsm.simulate.variants import vary
-from fsm.simulate.writing import show_ms
 
 WIDTH, LEFT, RIGHT, TOP, HEIGHT, GAP = 960, 60, 16, 54, 74, 34
 """In pixels: the picture, its margins, a measure's chart, and what is between two."""

@@ -17,7 +17,7 @@ faults:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,6 @@ from fsm.simulate.clients import CONSUMER_ASSIGNORS, check_service, keys_of
 from fsm.simulate.deployment import (
     CONNECT,
     DEEDS,
-    LEAST_EVERY_MS,
     NETWORK,
     PROTOCOLS,
     Broker,
@@ -50,16 +49,17 @@ from fsm.simulate.machines.reading import read_machines
 from fsm.simulate.values import (
     LATENCY,
     check_chance,
+    choose_deed,
     count_of,
     duration_of,
     latency_of,
+    list_deeds,
     one_of,
-    range_of,
     read_names,
     seed_of,
     share_of,
+    time_deed,
 )
-from fsm.simulate.writing import show_ms
 
 KEYS = ("deployment", "lasts", "seed", "chance", "topics", "brokers", "network", "skews", "services", "plans", "faults")
 MOST_MEMBERS, MOST_PARTITIONS = 100_000, 1_000_000
@@ -125,16 +125,8 @@ def read_groups(document: Node) -> Deployment:
         seed=seed_of(given["seed"]) if "seed" in given else 0,
     )
     _check_skews(found, given.get("skews"))
-    deeds: list[Deed] = []
-    rates: list[Rate] = []
-    for key in ("plans", "faults"):
-        for node in given[key].items() if key in given else ():
-            done = _read_deed(node, found)
-            if isinstance(done, Rate):
-                rates.append(done)
-            else:
-                deeds += done
-    return replace(found, deeds=tuple(deeds), rates=tuple(rates))
+    deeds, rates = list_deeds(given, lambda node: _read_deed(node, found))
+    return replace(found, deeds=deeds, rates=rates)
 
 
 # Parts
@@ -205,34 +197,16 @@ ON_PROCESSES = ("crash", "restart", "stop", "pause", "slow", "cut")
 ON_BROKERS = ("fail_over", "upgrade", "clock_back")
 
 
-def _read_deed(node: Node, deployment: Deployment) -> list[Deed] | Rate:
-    given = node.fields((*DEEDS, *DEED))
-    words = [word for word in DEEDS if word in given]
-    if len(words) != 1:
-        raise InputError(
-            "does more than one thing" if words else "does nothing", node.where, "one of " + ", ".join(DEEDS)
-        )
-    what = words[0]
-    length = range_of(given["for"] if "for" in given else given.get("away"))
+def _read_deed(node: Node, deployment: Deployment) -> Sequence[Deed | Rate]:
+    what, given = choose_deed(node, DEEDS, DEED)
     amount = _amount(what, given, deployment)
     target = "all" if what == "lose" else given[what].text()
     _check_target(what, target, given[what], deployment)
-    if ("at" in given) == ("every" in given):
-        raise InputError("needs either at or every", node.where, "at: 10m, or every: 10m")
-    if "every" in given:
-        if what in ("grow", "upgrade", "begin", "stop"):
-            raise InputError(f"{what} happens only once", given["every"].where, "use at")
-        until = duration_of(given["until"]) if "until" in given else deployment.lasts_ms
-        since = duration_of(given["from"]) if "from" in given else 0
-        return Rate(what, target, duration_of(given["every"], least=LEAST_EVERY_MS), since, until, length, amount)
-    at_ms = duration_of(given["at"])
-    if at_ms > deployment.lasts_ms:
-        raise InputError(f"is after the end of the run, {show_ms(deployment.lasts_ms)}", given["at"].where)
-    if length[0] != length[1]:
-        raise InputError("a range needs every", given["for"].where)
-    changes = _read_changes(what, given, deployment)
-    one = Deed(at_ms, what, target, length[0], amount, changes)
-    return _spread(one, given, deployment)
+    once = ("grow", "upgrade", "begin", "stop")
+    done = time_deed(node, Deed(0, what, target, amount=amount), given, deployment.lasts_ms, once=once)
+    if isinstance(done, Rate):
+        return [done]
+    return _spread(replace(done, changes=_read_changes(what, given, deployment)), given, deployment)
 
 
 def _spread(one: Deed, given: Mapping[str, Node], deployment: Deployment) -> list[Deed]:

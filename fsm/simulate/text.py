@@ -7,7 +7,7 @@ from typing import Any
 
 from fsm.simulate.machines.watch import name_measure
 from fsm.simulate.outcome import Outcome
-from fsm.simulate.writing import show_ms
+from fsm.simulate.values import show_ms
 
 NAMES = {
     "unowned_ms": "partitions without an owner, partition-seconds",

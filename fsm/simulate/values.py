@@ -1,15 +1,15 @@
-"""Parsers of values in deployments: durations, shares, counts, names. Errors have the line."""
+"""Parsers of values in deployments: durations, shares, counts, names, times of deeds. Errors have the line."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 from fsm.cluster.network import Latency
 from fsm.errors import InputError
 from fsm.nodes import Node, nearest, short
-from fsm.simulate.deployment import CHANCE, NETWORK, UNITS
+from fsm.simulate.deployment import CHANCE, LEAST_EVERY_MS, NETWORK, UNITS, Deed, Rate
 
 LONGEST_MS = 366 * 24 * 3_600_000
 NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")
@@ -103,3 +103,60 @@ def range_of(node: Node | None) -> tuple[int, int]:
     if ends[0] > ends[1]:
         raise InputError(f"{short(node.text())} is descending", node.where, "give the shorter one first")
     return ends[0], ends[1]
+
+
+def show_ms(ms: int) -> str:
+    """A duration in the form in which it is parsed."""
+    text = "-" if ms < 0 else ""
+    left = abs(ms)
+    for unit, length in sorted(UNITS.items(), key=lambda one: -one[1]):
+        if left >= length:
+            text += f"{left // length}{unit}"
+            left %= length
+    return text if text.strip("-") else "0ms"
+
+
+# Deeds
+
+
+def choose_deed(node: Node, deeds: Iterable[str], keys: Iterable[str]) -> tuple[str, dict[str, Node]]:
+    """(the deed that a node names, its fields). Raises `InputError` if it does not name exactly one of the deeds."""
+    given = node.fields((*deeds, *keys))
+    words = [word for word in deeds if word in given]
+    if len(words) != 1:
+        raise InputError(
+            "does more than one thing" if words else "does nothing", node.where, "one of " + ", ".join(deeds)
+        )
+    return words[0], given
+
+
+def time_deed(
+    node: Node, one: Deed, given: Mapping[str, Node], lasts_ms: int, *, once: Collection[str] = ()
+) -> Deed | Rate:
+    """The deed at its time, or at its rate unless it is one of those that happen `once`, in a run that `lasts_ms`."""
+    if ("at" in given) == ("every" in given):
+        raise InputError("needs either at or every", node.where, "at: 10m, or every: 10m")
+    length = given.get("for", given.get("away"))
+    shortest, longest = range_of(length)
+    if "every" in given:
+        if one.what in once:
+            raise InputError(f"{one.what} happens only once", given["every"].where, "use at")
+        until = duration_of(given["until"]) if "until" in given else lasts_ms
+        since = duration_of(given["from"]) if "from" in given else 0
+        every_ms = duration_of(given["every"], least=LEAST_EVERY_MS)
+        return Rate(one.what, one.target, every_ms, since, until, (shortest, longest), one.amount)
+    at_ms = duration_of(given["at"])
+    if at_ms > lasts_ms:
+        raise InputError(f"is after the end of the run, {show_ms(lasts_ms)}", given["at"].where)
+    if length is not None and shortest != longest:
+        raise InputError("a range needs every", length.where)
+    return replace(one, at_ms=at_ms, for_ms=shortest)
+
+
+def list_deeds(
+    given: Mapping[str, Node], read: Callable[[Node], Iterable[Deed | Rate]]
+) -> tuple[tuple[Deed, ...], tuple[Rate, ...]]:
+    """(deeds, rates) of the plans and faults of a document."""
+    nodes = [node for key in ("plans", "faults") if key in given for node in given[key].items()]
+    done = [one for node in nodes for one in read(node)]
+    return tuple(one for one in done if isinstance(one, Deed)), tuple(one for one in done if isinstance(one, Rate))

@@ -9,36 +9,33 @@ from typing import Any
 
 import yaml
 
-from fsm.simulate.deployment import CHANCE, UNITS, Deed, Deployment, Rate, Service
+from fsm.simulate.deployment import CHANCE, Deed, Deployment, Rate, Service
 from fsm.simulate.machines.deployment import NEVER, Delay, Machines, Part
-from fsm.simulate.values import LATENCY
+from fsm.simulate.values import LATENCY, show_ms
 from fsm.tables.files import is_file
-
-
-def show_ms(ms: int) -> str:
-    """A duration in the form in which it is parsed."""
-    text = "-" if ms < 0 else ""
-    left = abs(ms)
-    for unit, length in sorted(UNITS.items(), key=lambda one: -one[1]):
-        if left >= length:
-            text += f"{left // length}{unit}"
-            left %= length
-    return text if text.strip("-") else "0ms"
 
 
 def write(deployment: Deployment) -> str:
     """The deployment as text that parses to the same; `write_machines` is for your own machines."""
-    latency = dict(zip(("least", "median", "p99", "most"), map(show_ms, deployment.latency), strict=True))
-    document: dict[str, Any] = {
-        "deployment": deployment.name,
-        "lasts": show_ms(deployment.lasts_ms),
-        "seed": deployment.seed,
-        "chance": CHANCE,
+    latency = dict(zip(LATENCY, map(show_ms, deployment.latency), strict=True))
+    parts = {
         "topics": dict(deployment.topics),
         "brokers": {b.name: _prune(release=b.release, settings=dict(b.settings)) for b in deployment.brokers.values()},
         "network": {**latency, "loses": show_share(deployment.loses)},
         "skews": {name: show_ms(ms) for name, ms in deployment.skews_ms.items()},
         "services": {service.name: _write_service(service) for service in deployment.services.values()},
+    }
+    return _write_document(deployment, parts)
+
+
+def _write_document(deployment: Deployment | Machines, parts: Mapping[str, Any]) -> str:
+    """The document with these parts and what all deployments have."""
+    document = {
+        "deployment": deployment.name,
+        "lasts": show_ms(deployment.lasts_ms),
+        "seed": deployment.seed,
+        "chance": CHANCE,
+        **parts,
         "faults": [*map(write_deed, deployment.deeds), *map(write_rate, deployment.rates)],
     }
     kept = {key: value for key, value in document.items() if value not in ({}, [])}
@@ -113,20 +110,13 @@ def write_machines(deployment: Machines, folder: Path) -> str:
             network[key] = show_share(share)
     if deployment.reorders:
         network["reorders"] = True
-    document = {
-        "deployment": deployment.name,
-        "lasts": show_ms(deployment.lasts_ms),
-        "seed": deployment.seed,
-        "chance": CHANCE,
+    parts = {
         "machines": {part.name: _write_part(part, folder) for part in deployment.parts},
         "network": network,
         "never": [places.split(",") for places in deployment.never],
         "goal": deployment.goal.split(",") if deployment.goal else [],
-        "faults": [*map(write_deed, deployment.deeds), *map(write_rate, deployment.rates)],
     }
-    kept = {key: value for key, value in document.items() if value != []}
-    text: str = yaml.safe_dump(kept, sort_keys=False, default_flow_style=None, width=110)
-    return text
+    return _write_document(deployment, parts)
 
 
 def _write_part(part: Part, folder: Path) -> dict[str, Any]:

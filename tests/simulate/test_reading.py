@@ -51,6 +51,7 @@ def test_plans_are_spread_over_processes_and_rates_over_time() -> None:
         ("cooperative-sticky", "coop-sticky", 11, "did you mean cooperative-sticky?"),
         ("crash: a-1", "crash: a-7", 16, "no 'a-7' to crash; did you mean a-1?"),
         ("{at: 3m10s, crash", "{crash", 16, "needs either at or every"),
+        ("crash: a-1, away: 20s", "crash: a-1, away: 1s..20s", 16, "a range needs every"),
         ("at: 3m10s", "at: 3h", 16, "is after the end of the run, 12m"),
         ("fail_over: brokers", "fail_over: b7", 17, "choose from b1, b2, brokers"),
         ("partitions: 16", "partitions: 6", 14, "orders has 12 partitions"),

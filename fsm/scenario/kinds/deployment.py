@@ -29,8 +29,8 @@ from fsm.simulate.outcome import Outcome
 from fsm.simulate.reading import read_node
 from fsm.simulate.run import simulate
 from fsm.simulate.text import name_all, show
+from fsm.simulate.values import show_ms
 from fsm.simulate.variants import vary
-from fsm.simulate.writing import show_ms
 
 NAME, VIOLATED = "deployment", "violated"
 reads = has_key("deployment")

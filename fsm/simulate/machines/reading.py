@@ -24,20 +24,22 @@ from typing import Any
 
 from fsm.errors import InputError
 from fsm.nodes import Node, nearest, short
-from fsm.simulate.deployment import LEAST_EVERY_MS, NETWORK, Deed, Rate
+from fsm.simulate.deployment import NETWORK, Deed, Rate
 from fsm.simulate.machines.deployment import DEEDS, NEVER, Delay, Machines, Part
 from fsm.simulate.values import (
     LATENCY,
     check_chance,
+    choose_deed,
     count_of,
     duration_of,
     latency_of,
+    list_deeds,
     range_of,
     read_names,
     seed_of,
     share_of,
+    time_deed,
 )
-from fsm.simulate.writing import show_ms
 from fsm.tables.files import find_table, is_file
 
 KEYS = ("deployment", "lasts", "seed", "chance", "machines", "network", "never", "goal", "plans", "faults")
@@ -70,13 +72,8 @@ def read_machines(document: Node, folder: Path) -> Machines:
         seed=seed_of(given["seed"]) if "seed" in given else 0,
     )
     found = replace(found, **_read_questions(given, found))
-    deeds: list[Deed] = []
-    rates: list[Rate] = []
-    for key in ("plans", "faults"):
-        for node in given[key].items() if key in given else ():
-            done = _read_deed(node, found)
-            (rates if isinstance(done, Rate) else deeds).append(done)  # type: ignore[arg-type]
-    found = replace(found, deeds=tuple(deeds), rates=tuple(rates))
+    deeds, rates = list_deeds(given, lambda node: [_read_deed(node, found)])
+    found = replace(found, deeds=deeds, rates=rates)
     _check_events(found, given["machines"])
     return found
 
@@ -158,30 +155,12 @@ def _places(whole: Node, nodes: list[Node], found: Machines, *, every: bool = Fa
 
 
 def _read_deed(node: Node, found: Machines) -> Deed | Rate:
-    given = node.fields((*DEEDS, *DEED))
-    words = [word for word in DEEDS if word in given]
-    if len(words) != 1:
-        raise InputError(
-            "does more than one thing" if words else "does nothing", node.where, "one of " + ", ".join(DEEDS)
-        )
-    what = words[0]
-    if ("at" in given) == ("every" in given):
-        raise InputError("needs either at or every", node.where, "at: 10m, or every: 10m")
+    what, given = choose_deed(node, DEEDS, DEED)
     target = "all" if what == "lose" else given[what].text()
     amount = share_of(given["lose"]) if what == "lose" else 0
     if what != "lose":
         _check_target(what, target, given[what], found)
-    length = range_of(given.get("for"))
-    if "every" in given:
-        since = duration_of(given["from"]) if "from" in given else 0
-        until = duration_of(given["until"]) if "until" in given else found.lasts_ms
-        return Rate(what, target, duration_of(given["every"], least=LEAST_EVERY_MS), since, until, length, amount)
-    at_ms = duration_of(given["at"])
-    if at_ms > found.lasts_ms:
-        raise InputError(f"is after the end of the run, {show_ms(found.lasts_ms)}", given["at"].where)
-    if length[0] != length[1]:
-        raise InputError("a range needs every", given["for"].where)
-    return Deed(at_ms, what, target, length[0], amount)
+    return time_deed(node, Deed(0, what, target, amount=amount), given, found.lasts_ms)
 
 
 def _check_target(what: str, target: str, node: Node, found: Machines) -> None:
