@@ -94,17 +94,21 @@ class Fleet:
 
     def add(self, row: Row) -> None:
         """Adds a row."""
-        for name, value in row.measures.items():
-            one = self.measures.setdefault(name, Measured(0, value, value))
-            one.total, one.least, one.most = one.total + value, min(one.least, value), max(one.most, value)
-        for name, count in row.hazards.items():
-            self.hazards[name] = self.hazards.get(name, 0) + count
-        for what in set(row.violations):
-            self.violations[what] = self.violations.get(what, 0) + 1
-        self.runs += 1
-        if row.violations:
-            self.failures += 1
-            self.failed = sorted([*self.failed, row.seed])[:MOST_FAILED]
+        measures = {name: Measured(value, value, value) for name, value in row.measures.items()}
+        failed = [row.seed] if row.violations else []
+        self.merge(Fleet(1, measures, row.hazards, dict.fromkeys(row.violations, 1), failed, len(failed)))
+
+    def merge(self, other: Fleet) -> None:
+        """Adds the totals of other rows."""
+        for name, its in other.measures.items():
+            one = self.measures.setdefault(name, Measured(0, its.least, its.most))
+            one.total, one.least, one.most = one.total + its.total, min(one.least, its.least), max(one.most, its.most)
+        for mine, counts in ((self.hazards, other.hazards), (self.violations, other.violations)):
+            for name, count in counts.items():
+                mine[name] = mine.get(name, 0) + count
+        self.runs += other.runs
+        self.failures += other.failures
+        self.failed = sorted([*self.failed, *other.failed])[:MOST_FAILED]
 
     def totals(self) -> dict[str, int]:
         """Sums over all runs."""
