@@ -38,16 +38,7 @@ def joins_with_given_id(moment: Moment) -> Verdict:
 @classic_rule("K3", Grade.MUST, "SyncGroup API", What.SYNC)
 def syncs_current_generation(moment: Moment) -> Verdict:
     """A SyncGroup has the generation and the member id of the JoinGroup response."""
-    member, request = moment.classic, moment.request
-    if not member.is_member:
-        return None
-    expected = (member.generation, member.member_id)
-    is_kept = (request.generation_id, request.member_id) == expected
-    return hold(
-        is_kept,
-        f"generation {member.generation} of {member.member_id}",
-        f"{request.generation_id} of {request.member_id}",
-    )
+    return _is_of_generation(moment) if moment.classic.is_member else None
 
 
 @classic_rule("K4", Grade.MUST, JOINING, What.SYNC, What.JOIN, What.BEAT, What.END)
@@ -73,15 +64,18 @@ def syncs(moment: Moment) -> Verdict:
 @classic_rule("K7", Grade.MUST, "Heartbeat API", What.BEAT)
 def heartbeats_current_generation(moment: Moment) -> Verdict:
     """A Heartbeat has the generation and the member id of the JoinGroup response."""
-    member, request = moment.classic, moment.request
+    member = moment.classic
     if not member.is_member or moment.at_ms - member.generation_ms <= SLACK_MS:
         return None
+    return _is_of_generation(moment)
+
+
+def _is_of_generation(moment: Moment) -> Verdict:
+    """Whether the request has the generation and the member id of the JoinGroup response."""
+    member, request = moment.classic, moment.request
     is_kept = (request.generation_id, request.member_id) == (member.generation, member.member_id)
-    return hold(
-        is_kept,
-        f"generation {member.generation} of {member.member_id}",
-        f"{request.generation_id} of {request.member_id}",
-    )
+    expected = f"generation {member.generation} of {member.member_id}"
+    return hold(is_kept, expected, f"{request.generation_id} of {request.member_id}")
 
 
 @classic_rule("K8", Grade.MUST, "KIP-62, session.timeout.ms", What.BEAT, What.JOIN, What.LEAVE, What.END)

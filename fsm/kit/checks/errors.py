@@ -59,22 +59,17 @@ def _rejoins_after(moment: Moment, code: ErrorCode) -> Verdict:
 @rule("E6", Grade.MUST, ERRORS, What.HEARTBEAT)
 def searches_when_moved(moment: Moment) -> Verdict:
     """A member looks up the coordinator again after NOT_COORDINATOR."""
-    member = moment.consumer
-    if (
-        member.refusal is None
-        or member.refusal.code is not ErrorCode.NOT_COORDINATOR
-        or moment.request.member_epoch < 0
-    ):
-        return None
-    searches = member.searched or moment.searches_at_once
-    return hold(searches, "FindCoordinator before the next heartbeat", f"{heartbeat(moment.request)} without one")
+    return _searches_after(moment, ErrorCode.NOT_COORDINATOR)
 
 
 @rule("E7", Grade.SHOULD, ERRORS, What.HEARTBEAT)
 def searches_when_unavailable(moment: Moment) -> Verdict:
     """A member looks up the coordinator again after COORDINATOR_NOT_AVAILABLE."""
+    return _searches_after(moment, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def _searches_after(moment: Moment, code: ErrorCode) -> Verdict:
     member = moment.consumer
-    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     if member.refusal is None or member.refusal.code is not code or moment.request.member_epoch < 0:
         return None
     searches = member.searched or moment.searches_at_once
