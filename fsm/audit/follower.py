@@ -10,7 +10,7 @@ A row is returned as soon as it is complete. State is plain values, so that a fo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, TypeVar
 
 from fsm.audit.findings import Cause, Finding, FindingKind, finding
@@ -176,25 +176,10 @@ class Process:
         )
 
     def life(self) -> Life:
-        return Life(
-            group=self.group,
-            member=self.member,
-            number=self.number,
-            client_id=self.client_id,
-            instance_id=self.instance_id,
-            member_id=self.member_id,
-            protocol=self.protocol,
-            version=self.version,
-            start_ms=self.start.ts_ms,
-            end_ms=self.last.ts_ms,
-            whole_start=self.whole_start,
-            ended=self.ended,
-            in_group=self.in_group,
-            doubtful_ms=self.doubtful_ms,
-            session_timeout_ms=self.session_timeout_ms,
-            heartbeat_interval_ms=self.heartbeat_interval_ms,
-            max_poll_interval_ms=self.max_poll_interval_ms,
-            start=self.start.place,
-            end=self.last.place,
-            settings=dict(self.settings),
-        )
+        values: dict[str, Any] = {name: getattr(self, name) for name in _OF_LIFE}
+        (start_ms, start, _), (end_ms, end, _) = self.start, self.last
+        return Life(**values, start_ms=start_ms, end_ms=end_ms, start=start, end=end, settings=dict(self.settings))
+
+
+_OF_LIFE = [one.name for one in fields(Life) if one.name not in ("start_ms", "end_ms", "start", "end", "settings")]
+"""Attributes of a process that its life has under the same names."""
