@@ -88,33 +88,30 @@ def report(read: Mapping[str, Any], metrics: Mapping[str, Any], trend: Trend, un
     )
 
 
+_COUNTS = (
+    "files", "bytes", "lines", "records", "orphans", "not_understood", "suspects", "too_little_files", "silent_files",
+    "gzipped_files", "shared_client_ids",
+)  # fmt: skip
+"""Counts in the document that the report shows under the same names."""
+
+
 def _inputs(read: Mapping[str, Any], unknown_ends: int) -> views.Inputs:
     understood = Understood(read["understood"], read["not_understood"] + read["suspects"])
     too_little = (TooLittle(**one) for one in read["too_little"])
     return views.Inputs(
-        files=read["files"],
-        bytes=read["bytes"],
-        lines=read["lines"],
-        records=read["records"],
-        orphans=read["orphans"],
-        not_understood=read["not_understood"],
+        **{name: read[name] for name in _COUNTS},
         clients_said=understood.all,
         share=understood.percent,
-        too_little_files=read["too_little_files"],
         too_little=tuple((one.where, str(one.understood)) for one in too_little),
-        suspects=read["suspects"],
-        silent_files=read["silent_files"],
         silent=tuple(read["silent"]),
         timeless_files=read["timeless_files"],
         learned=tuple(views.LearnedLayout(**one) for one in read["learned"]),
         not_learned=tuple((file, " | ".join(tried)) for file, *tried in read["not_learned"]),
         layouts=tuple(views.Count(*c) for c in read["layouts"].items()),
         levels=tuple(views.Count(*c) for c in read["levels"].items()),
-        gzipped_files=read["gzipped_files"],
         unreadable=tuple(views.Unreadable(*u) for u in read["unreadable"]),
         unreadable_hidden=read["unreadable_files"] - len(read["unreadable"]),
         shapes=tuple(views.Count(*c) for c in read["shapes"].items()),
-        shared_client_ids=read["shared_client_ids"],
         notes=tuple(_notes(read, unknown_ends)),
     )
 
