@@ -32,6 +32,8 @@ NAMES = 1000
 DURATIONS = 10_000
 """Most different durations; above that they are rounded to three digits."""
 _SUMMED = ("lines", "entries", "records", "not_understood", "orphans", "suspects", "cut_lines")
+_FIRST = ("damaged", "silent", "timeless", "shared", "too_little", "not_learned", "others")
+"""Lists of the first `MOST` of something, in order."""
 _SEVERITIES, _KINDS = list(Severity), list(FindingKind)
 
 
@@ -121,20 +123,24 @@ class Totals:
             self._add_piece(one)
         if not any(one.understood for one in pieces):
             self.sums["silent_files"] += 1
-            self.silent = sorted([*self.silent, file])[:MOST]
+            self._list("silent", file)
         if unparsed.has_no_time(pieces):
             self.sums["timeless_files"] += 1
-            self.timeless = sorted([*self.timeless, file])[:MOST]
+            self._list("timeless", file)
         too_little = unparsed.find_too_little(pieces, self.min_understood)
         self.sums["too_little_files"] += bool(too_little)
-        self.too_little = sorted([*self.too_little, *too_little])[:MOST]
+        self._list("too_little", *too_little)
         for layout in pieces[0].learned:
             self._add_layout(layout.partition(" (")[0], LearnedLayout(1, layout, pieces[0].guessed, pieces[0].lost))
         if pieces[0].not_learned:
-            self.not_learned = sorted([*self.not_learned, (file, pieces[0].not_learned)])[:MOST]
+            self._list("not_learned", (file, pieces[0].not_learned))
         if error:
             self.sums["damaged_files"] += 1
-            self.damaged = sorted([*self.damaged, (file, error)])[:MOST]
+            self._list("damaged", (file, error))
+
+    def _list(self, name: str, *more: Any) -> None:
+        """Adds to one of the lists `_FIRST`."""
+        setattr(self, name, sorted([*getattr(self, name), *more])[:MOST])
 
     def _add_layout(self, pattern: str, one: LearnedLayout) -> None:
         known = self.learned.get(pattern)
@@ -184,7 +190,7 @@ class Totals:
         self.sums["end_unknown"] += known.end_unknown
         shared = {(key.group, key.member) for key in audit.members.values() if key.shared}
         self.sums["shared_client_ids"] += len(shared)
-        self.shared = sorted([*self.shared, *shared])[:MOST]
+        self._list("shared", *shared)
         for one in audit.rebalances:
             self.sums["moved"] += one.moved
             self.rebalances.add(one.end_ms - one.start_ms)
@@ -200,13 +206,8 @@ class Totals:
         """Adds the totals of another task."""
         self.sums.update(other.sums)
         self._reach(other.start_ms, other.end_ms)
-        self.damaged = sorted([*self.damaged, *other.damaged])[:MOST]
-        self.silent = sorted([*self.silent, *other.silent])[:MOST]
-        self.timeless = sorted([*self.timeless, *other.timeless])[:MOST]
-        self.shared = sorted([*self.shared, *other.shared])[:MOST]
-        self.too_little = sorted([*self.too_little, *other.too_little])[:MOST]
-        self.others = sorted([*self.others, *other.others])[:MOST]
-        self.not_learned = sorted([*self.not_learned, *other.not_learned])[:MOST]
+        for name in _FIRST:
+            self._list(name, *getattr(other, name))
         for pattern, one in sorted(other.learned.items()):
             self._add_layout(pattern, one)
         for name, counts in self.seen.items():
@@ -224,7 +225,7 @@ class Totals:
 
     def add_other_group(self, group: str) -> None:
         """Adds a group that was not selected."""
-        self.others = sorted([*self.others, group])[:MOST]
+        self._list("others", group)
 
     # -- for the document -----------------------------------------------------------------------------------
 
