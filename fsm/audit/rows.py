@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from operator import attrgetter
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from fsm.audit.sorted_rows import SortedRows
 from fsm.trace import Partition, TraceRecord
@@ -300,21 +300,17 @@ class GroupRows:
         self.given_up: list[GivenUp] = []
         self.away: list[CoordinatorAway] = []
         self.rebalances = SortedRows(_BY_TIME, rebalances, spool)
+        self._of_kind: dict[type, SortedRows[Any] | list[Any]] = {
+            Interval: self.intervals,
+            Subscription: self.subscriptions,
+            Life: self.lives,
+            GivenUp: self.given_up,
+            CoordinatorAway: self.away,
+            MemberRebalance: self.rebalances,
+        }
 
     def add(self, row: Interval | Subscription | Life | MemberRebalance | GivenUp | CoordinatorAway) -> None:
-        match row:
-            case Interval():
-                self.intervals.append(row)
-            case Subscription():
-                self.subscriptions.append(row)
-            case Life():
-                self.lives.append(row)
-            case GivenUp():
-                self.given_up.append(row)
-            case CoordinatorAway():
-                self.away.append(row)
-            case MemberRebalance():
-                self.rebalances.append(row)
+        self._of_kind[type(row)].append(row)
 
 
 _BY_PARTITION = attrgetter("topic", "partition", "start_ms", "end_ms", "member")
