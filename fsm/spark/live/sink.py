@@ -136,38 +136,26 @@ class Sink:
     # -- metrics --------------------------------------------------------------------------------------------
 
     def _metrics(self, batch: int, counts: Counts) -> Iterator[str]:
-        open_ = Counter(
-            (one.finding.kind.value, one.finding.severity.value)
-            for one in self.versions.values()
-            if one.status is not Status.CLOSED
-        )
-        groups = Counter(
-            (one.finding.group, one.finding.severity.value)
-            for one in self.versions.values()
-            if one.status is not Status.CLOSED and one.finding.severity is not Severity.INFO
-        )
-        yield from _family("fsm_findings_open", "gauge", "Findings that are open.", ("kind", "severity"), open_)
-        yield from _family(
-            "fsm_findings_opened_total",
-            "counter",
-            "Findings opened since the start.",
-            ("kind", "severity"),
-            self.totals,
-        )
-        yield from _family(
-            "fsm_group_findings_open", "gauge", "Open findings above info.", ("group", "severity"), groups
-        )
-        for name, meaning, value in (
-            ("fsm_audit_batch", "Number of the last batch.", batch),
-            ("fsm_audit_files", "Files that are followed.", counts.files),
-            ("fsm_audit_read_bytes", "Bytes of logs that were read.", counts.read_bytes),
-            ("fsm_audit_batch_groups", "Groups judged in the last batch.", counts.judged),
-        ):
-            yield from _family(name, "gauge", meaning, (), {(): value})
+        found = [one.finding for one in self.versions.values() if one.status is not Status.CLOSED]
+        kinds = Counter((one.kind.value, one.severity.value) for one in found)
+        groups = Counter((one.group, one.severity.value) for one in found if one.severity is not Severity.INFO)
+        of_kinds, of_groups = ("kind", "severity"), ("group", "severity")
+        yield from _family("fsm_findings_open", "gauge", "Findings that are open.", of_kinds, kinds)
+        opened = "Findings opened since the start."
+        yield from _family("fsm_findings_opened_total", "counter", opened, of_kinds, self.totals)
+        yield from _family("fsm_group_findings_open", "gauge", "Open findings above info.", of_groups, groups)
+        plain = [
+            ("fsm_audit_batch", "gauge", "Number of the last batch.", batch),
+            ("fsm_audit_files", "gauge", "Files that are followed.", counts.files),
+            ("fsm_audit_read_bytes", "gauge", "Bytes of logs that were read.", counts.read_bytes),
+            ("fsm_audit_batch_groups", "gauge", "Groups judged in the last batch.", counts.judged),
+        ]
         if self.alarms is not None:
-            waiting, dropped = {(): self.alarms.waiting}, {(): self.alarms.dropped}
-            yield from _family("fsm_audit_alarms_waiting", "gauge", "Alarms not told to --exec yet.", (), waiting)
-            yield from _family("fsm_audit_alarms_dropped_total", "counter", "Alarms never told to it.", (), dropped)
+            dropped = self.alarms.dropped
+            plain.append(("fsm_audit_alarms_waiting", "gauge", "Alarms not told to --exec yet.", self.alarms.waiting))
+            plain.append(("fsm_audit_alarms_dropped_total", "counter", "Alarms never told to it.", dropped))
+        for name, kind, meaning, value in plain:
+            yield from _family(name, kind, meaning, (), {(): value})
 
 
 def in_order(changes: Iterable[Change]) -> list[Change]:
