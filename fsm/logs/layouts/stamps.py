@@ -46,7 +46,8 @@ _OTHER_MONTHS = {
 }
 """Their beginnings in French, German and Spanish, if different from English."""
 _ANY_MONTH = rf"(?P<mo>(?i:{'|'.join((*MONTHS, *_OTHER_MONTHS))}))[a-zéû]{{0,6}}\.?"
-_CLOCK = r"(?P<h>\d{1,2}):(?P<mi>[0-5]\d):(?P<s>[0-5]\d)(?:[.,](?P<f>\d{1,9}))?(?:[ \u202f]?(?P<pm>[AaPp][Mm])\b)?"
+_PM = r"(?:[ \u202f]?(?P<pm>[AaPp](?:[Mm]\b|\.[ \u202f]?[Mm]\.)))?+"
+_CLOCK = rf"(?P<h>\d{{1,2}}):(?P<mi>[0-5]\d):(?P<s>[0-5]\d)(?:[.,](?P<f>\d{{1,9}}))?{_PM}"
 ZONES = {
     **dict.fromkeys(("Z", "UTC", "GMT", "WET"), 0),
     **dict.fromkeys(("WEST", "CET"), 1),
@@ -69,10 +70,15 @@ ZONES = {
 }
 """Offsets from UTC in hours. Ambiguous names (`CST`, `IST`, `BST`) are missing: such a timestamp has no zone."""
 _NAMED = "|".join(sorted(ZONES, key=lambda name: (-len(name), name)))
-_ZONE = rf"(?:[ #]?(?=[A-Z+-])(?P<z>Z|UTC|[+-]\d\d:?\d\d|[+-]\d\d|{_NAMED})(?!\w|:\d)(?:(?<=\d) (?:{_NAMED})\b)?)?"
+_OFFSET = r"[+-]\d\d:?\d\d|[+-]\d\d"
+_ZONE = (
+    rf"(?:[ #]?(?=[A-Z+-])(?P<z>{_OFFSET}|(?:GMT|UTC)(?:{_OFFSET}|[+-]\d)|Z|{_NAMED})(?!\w|:\d)"
+    rf"(?:(?<=\d) (?:{_NAMED})\b)?)?+"
+)
+"""With what may stand there or not, all of it is part of the timestamp: behind it, blanks are counted."""
 _START = r"(?<![\d./-])(?<!\d:)"
 _ALONE = r"(?<![\w./-])(?<!\d:)"
-_BETWEEN = r"(?:[Tt:]|[ _]+|, ?| - |\]\[)"
+_BETWEEN = r"(?:[Tt]|::?|[ _]+|, ?| - |\]\[)"
 _END = r"(?!\d|:\d)"
 _WEEKDAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? )?"
 
@@ -101,6 +107,16 @@ STAMPS = (
             "2026-11-21 07:57:36.001 +0100 CET": "2026-11-21T06:57:36.001",
             "2026 11 21 07:57:36#+01": "2026-11-21T06:57:36",
             "2026-11-21][07:57:36": "2026-11-21T07:57:36",
+        },
+    ),
+    Stamp(
+        "dashed",
+        _START
+        + r"(?P<y>\d{4})-(?P<mo>\d\d)-(?P<d>\d\d)[ _T-](?P<h>[0-2]\d)-(?P<mi>[0-5]\d)-(?P<s>[0-5]\d)"
+        + r"(?:[.,-](?P<f>\d{3,9}))?"
+        + _END,
+        {
+            "2026-11-21_07-57-36.001": "2026-11-21T07:57:36.001",
         },
     ),
     Stamp(
@@ -136,7 +152,7 @@ STAMPS = (
         "day_first",
         _START
         + _WEEKDAY
-        + r"(?P<d>\d{1,2})(?P<sep>[-/ .])"
+        + r"(?P<d>\d{1,2})\.?(?P<sep>[-/ .])"
         + _ANY_MONTH
         + r"(?P=sep)(?P<y>\d{4})"
         + _BETWEEN
@@ -151,6 +167,23 @@ STAMPS = (
             "21 nov. 2026 07:57:36,001": "2026-11-21T07:57:36.001",
             "7 Okt. 2026 07:57:36": "2026-10-07T07:57:36",
             "7 juil. 2026 07:57:36": "2026-07-07T07:57:36",
+            "21. November 2026 07:57:36,001": "2026-11-21T07:57:36.001",
+            "21-Nov-2026::07:57:36.001234": "2026-11-21T07:57:36.001",
+        },
+    ),
+    Stamp(
+        "day_first_short_year",
+        _START
+        + _WEEKDAY
+        + r"(?P<d>\d{1,2})-"
+        + _ANY_MONTH
+        + r"-(?P<y2>\d\d) (?P<h>\d{1,2})[:.](?P<mi>[0-5]\d)[:.](?P<s>[0-5]\d)(?:[.,](?P<f>\d{1,9}))?"
+        + _PM
+        + _ZONE
+        + _END,
+        {
+            "21-NOV-26 07.57.36.001000 PM": "2026-11-21T19:57:36.001",
+            "Saturday, 21-Nov-26 07:57:36 GMT": "2026-11-21T07:57:36",
         },
     ),
     Stamp(
@@ -161,6 +194,8 @@ STAMPS = (
             "Nov 21, 2026 7:57:36 AM": "2026-11-21T07:57:36",
             "Nov 21, 2026, 7:57:36.001 PM": "2026-11-21T19:57:36.001",
             "November 21, 2026 12:57:36 AM": "2026-11-21T00:57:36",
+            "Sat Nov 21 2026 07:57:36 GMT+0100": "2026-11-21T06:57:36",
+            "Sat, Nov 21 2026 7:57:36 pm": "2026-11-21T19:57:36",
         },
     ),
     Stamp(
@@ -185,11 +220,13 @@ STAMPS = (
         + r"(?P<mo>0?[1-9]|1[0-2])(?P<sep>[/-])(?P<d>\d{1,2})(?P=sep)(?P<y>\d{4})"
         + _BETWEEN
         + _CLOCK
+        + r"(?::(?P<f2>\d{3}))?"
         + _ZONE
         + _END,
         {
             "11/21/2026 07:57:36.001": "2026-11-21T07:57:36.001",
             "11/21/2026, 7:57:36 PM": "2026-11-21T19:57:36",
+            "11/21/2026, 7:57:36 PM GMT+1": "2026-11-21T18:57:36",
         },
     ),
     Stamp(
@@ -198,11 +235,14 @@ STAMPS = (
         + r"(?P<d>0?[1-9]|[12]\d|3[01])(?P<sep>[/.-])(?P<mo>\d{1,2})(?P=sep)(?P<y>\d{4})"
         + _BETWEEN
         + _CLOCK
+        + r"(?::(?P<f2>\d{3}))?"
         + _ZONE
         + _END,
         {
             "21.11.2026 07:57:36,001": "2026-11-21T07:57:36.001",
             "21/11/2026 07:57:36": "2026-11-21T07:57:36",
+            "21/11/2026 07:57:36:001": "2026-11-21T07:57:36.001",
+            "21/11/2026, 7:57:36 p. m.": "2026-11-21T19:57:36",
         },
     ),
     Stamp(
@@ -279,10 +319,7 @@ STAMPS = (
     ),
     Stamp(
         "time",
-        _ALONE
-        + r"(?P<h>[0-2]?\d):(?P<mi>[0-5]\d):(?P<s>[0-5]\d)(?:[.,:](?P<f>\d{1,9}))?(?: ?(?P<pm>[AaPp][Mm])\b)?"
-        + _ZONE
-        + _END,
+        _ALONE + r"(?P<h>[0-2]?\d):(?P<mi>[0-5]\d):(?P<s>[0-5]\d)(?:[.,:](?P<f>\d{1,9}))?" + _PM + _ZONE + _END,
         {
             "07:57:36.001": "2026-11-22T07:57:36.001",
             "07:57:36,001": "2026-11-22T07:57:36.001",
@@ -411,7 +448,7 @@ def _read(groups: Mapping[str, str | None], clock: Clock) -> Time | None:
         return Time(int(f"1{found['tail'].replace(',', '')}".ljust(13, "0")[:13]), frozenset())
     hour = int(found["h"])
     if found.get("pm"):
-        hour = hour % 12 + (12 if found["pm"].lower() == "pm" else 0)
+        hour = hour % 12 + (12 if found["pm"][0] in "Pp" else 0)
     named = found.get("z", "")
     zone = _parse_zone(named) if named else clock.zone
     if zone is None:
@@ -477,6 +514,7 @@ def _parse_zone(text: str) -> tzinfo | None:
     """The zone of a name or an offset; None if invalid."""
     if text in ZONES:
         return timezone(timedelta(hours=ZONES[text])) if ZONES[text] else UTC
+    text = text.removeprefix("GMT").removeprefix("UTC")
     hours, minutes = int(text[1:3]), int(text[3:].removeprefix(":") or 0)
     if hours > 23 or minutes > 59:
         return None
