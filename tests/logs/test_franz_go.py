@@ -160,3 +160,10 @@ def test_what_stands_below_a_message_is_none_of_its_values() -> None:
     """Loggers that end each entry with an empty line, or with the place in the code."""
     for below in ("\n", "\n    at src/main.go:17", " "):
         assert told(f"joining group; group: g{below}") == (record(Kind.JOINING),)
+
+
+def test_the_last_value_may_be_empty_and_its_blank_gone() -> None:
+    """Collectors strip lines."""
+    text = "new group session begun; group: g, added: foo[0 1 2], lost:"
+    assert told(text) == told(f"{text} ")
+    assert [one.partitions for one in told(text)] == [FOO]

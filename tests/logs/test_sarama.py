@@ -32,8 +32,9 @@ def record(kind: Kind, **values: Any) -> TraceRecord:
     ],
 )
 def test_a_line_is_one_record(text: str, expected: TraceRecord) -> None:
-    """With the prefix of a debug logger, too."""
+    """With the prefix of a debug logger, too, and whatever stands below it."""
     assert understand(Message(5, text)) == understand(Message(5, f"DEBUG {text}")) == (expected,)
+    assert understand(Message(5, f"{text}\n    app: 7")) == (expected,)
 
 
 @pytest.mark.parametrize(

@@ -63,9 +63,11 @@ class Words:
         return (record(self.client, message, kind, **values),)
 
     def read(self, message: Message) -> Records | None:
-        """The records of the first rule that matches; None if none does, or if a value cannot be parsed."""
-        for pattern, build, _ in self.by_word.get(_get_first_word(message.text), ()):
-            match = pattern.match(message.text)
+        """The records of the first rule that matches; None if none does, or if a value cannot be parsed. Lines below a
+        message may be another program's."""
+        line, feed, _ = message.text.partition("\n")
+        for pattern, build, _ in self.by_word.get(_get_first_word(line), ()):
+            match = pattern.match(message.text) or (pattern.match(line) if feed else None)
             if match is not None:
                 values = _values(match)
                 return None if values is None else build(message, values)
@@ -101,7 +103,7 @@ def _values(match: re.Match[str]) -> dict[str, Any] | None:
     return values
 
 
-GROUP = r"(?P<group>.{1,300}?)"
+GROUP = r"(?P<group>[^\n]{1,300}?)"
 EPOCH = r"(?P<epoch>-?\d{1,9})"
 
 

@@ -211,9 +211,9 @@ _UNRELEASED = "UnreleasedInstanceID after"
 _KEY = re.compile(
     r"(?:^|, )(group|member_id|instance_id|generation|leader|balance_protocol|protocol_type|protocol|assigned"
     r"|now_assigned|added|lost|stage|revoking|err|error|error_code|consecutive_errors|backoff|why|how|input|topic"
-    r"|partition|commit_from|commit_to|commit_epoch|instance|is848|method|tries): "
+    r"|partition|commit_from|commit_to|commit_epoch|instance|is848|method|tries):(?: |\Z)"
 )
-"""Values contain commas and colons, so a value ends only at the next known key."""
+"""Values contain commas and colons, so a value ends only at the next known key; an empty one is last on its line."""
 _SEPARATOR = "; "
 
 

@@ -43,9 +43,10 @@ _BEGINNINGS = re.compile(
 
 def understand(message: Message) -> Records | None:
     """The records of a message of sarama's consumer group."""
-    found = _WORDS.match(message.text.removeprefix("DEBUG "))
+    line = message.text.partition("\n")[0]
+    found = _WORDS.match(line.removeprefix("DEBUG "))
     if found is None:
-        return None if _BEGINNINGS.match(message.text) else ()
+        return None if _BEGINNINGS.match(line) else ()
     if found["started"]:
         settings = {"client": FACTS.name, "group.protocol": "classic"}
         return (record(FACTS.name, message, Kind.STARTED, settings=settings),)
