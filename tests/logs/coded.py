@@ -98,6 +98,22 @@ def recorded(events: Sequence[Event]) -> str:
     return "".join(f"{json.dumps(one)}\n" for one in ({"version": 3}, *([0.1, "o", cut] for cut in cuts)))
 
 
+def html_layout(events: Sequence[Event]) -> str:
+    """log4j's `HTMLLayout`: a cell a line."""
+    head = "<html><body><table>\n"
+    rows = (
+        f'\n<tr>\n<td>{iso(e)}</td>\n<td title="{e.thread} thread">{e.thread}</td>\n<td title="Level">{e.level}</td>\n'
+        f'<td title="{e.logger} logger">{e.logger}</td>\n<td title="Message">{escape(e.body)}</td>\n</tr>\n'
+        for e in events
+    )
+    return head + "".join(rows) + "</table></body></html>\n"
+
+
+def gson(e: Event) -> str:
+    text = json.dumps({"time": iso(e), "logger": e.logger, "message": e.body})
+    return "".join(f"\\u{ord(one):04x}" if one in "=<>&'" else one for one in text)
+
+
 def report(events: Sequence[Event]) -> str:
     """JUnit's, as Surefire writes it."""
     said = f"<system-out><![CDATA[{lines(logback_line)(events)}]]></system-out>"
@@ -127,6 +143,8 @@ CODED: dict[str, Writer] = {
     "page of paragraphs": page(lambda e: f"<p>{escape(logback_line(e))}</p>\n"),
     "page of text": lambda events: page(lambda e: f"{escape(kafka_line(e))}\n")(events).replace("</p>", "</p><pre>"),
     "page of spans": page(spans),
+    "page of log4j": html_layout,
+    "signs escaped by Gson": lines(gson),
     "asciinema in parts": recorded,
     "test report": report,
     "line feeds of a terminal": ended(kafka_line, "\r\r\n"),

@@ -9,8 +9,9 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from textwrap import TextWrapper
+from xml.sax.saxutils import escape
 
-from logs.wrappers import Event, Writer, csv_cell, iso, kafka_line, lines, logback_line, spring_line
+from logs.wrappers import Event, Writer, csv_cell, iso, kafka_line, lines, logback_line, per_line, spring_line
 
 Line = Callable[[Event], str]
 
@@ -239,6 +240,29 @@ SHOWN: dict[str, Writer] = {
     "event viewer": event_viewer,
     "links of terminals": lines(lambda e: f"\x1b]8;;file:///a\x1b\\{logback_line(e)}\x1b]8;;\x1b\\"),
     "byte order marks": lines(lambda e: f"\ufeff{kafka_line(e)}"),
+    "foreman": per_line(lambda e: e.body, lambda e, p: f"\x1b[36m{e.at:%H:%M:%S} worker.1         | \x1b[0m{p}"),
+    "rancher": per_line(
+        lambda e: e.body,
+        lambda e, p: f"{e.at:%a, %b %d %Y} {int(e.at.strftime('%I'))}:{e.at:%M:%S} {e.at.strftime('%p').lower()} {p}",
+    ),
+    "serilog": lines(lambda e: f"[{e.at:%H:%M:%S} DBG] {e.body} <s:{e.logger}>"),
+    "mongo shell": lines(
+        lambda e: (
+            f"{{\n  _id: ObjectId('6a1b'),\n  ts: ISODate('{iso(e)}'),\n  logger: '{e.logger}',\n"
+            f"  message: {json.dumps(e.body)}\n}}"
+        )
+    ),
+    "attributes": lines(
+        lambda e: (
+            f'  <entry time="{iso(e)}" logger="{e.logger}" message="'
+            + escape(e.body, {'"': "&quot;", "\n": "&#10;"})
+            + '"/>'
+        )
+    ),
+    "splunk with numbers": lambda events: (
+        '"_serial","_time",source,"_raw"\n'
+        + "".join(f'{i},"{iso(e)}",a.log,{csv_cell(kafka_line(e))}\n' for i, e in enumerate(events))
+    ),
     "hclog": lines(lambda e: f"{iso(e)} [DEBUG] kafka: {e.body}: app=billing"),
     "class and method in parentheses": lines(
         lambda e: (

@@ -378,6 +378,34 @@ def test_a_logger_may_have_a_line_number(tmp_path: Path) -> None:
     assert score_logger(["consumer.go:17"] * 20) == 0
 
 
+def test_loggers_of_a_package_are_one_column(tmp_path: Path) -> None:
+    """Most lines are of `aiokafka` itself, and other brackets stand before it; groups are those of the client."""
+    client = CLIENTS["aiokafka"]
+    rows = logs("client")["aiokafka.bounce"]["A.log"].decode().splitlines()
+    parts = [row.split(" ", 4) for row in rows]
+    (tmp_path / "plain.log").write_text("\n".join(rows))
+    want, _ = read(tmp_path / "plain.log", client)
+    doc = [
+        {"at": f"{day} {time}", "log": f"[{day} {time}] {level} {text} ({name})" + "\nKilled" * ("Discovered" in text)}
+        for day, time, level, name, text in parts
+    ]
+    (tmp_path / "a.json").write_text(json.dumps(doc))
+    found, (layout,) = read(tmp_path / "a.json", client)
+    assert "logger" not in layout.lost
+    assert found == want
+    assert score_logger(["worker.1", "worker.2"]) == 0
+
+
+def test_a_traceback_of_python_is_not_upside_down() -> None:
+    """The error stands below its frames."""
+    told = events("java")
+    trace = 'Traceback (most recent call last):\n  File "a.py", line 5, in f\n    g()\nRuntimeError: no\n'
+    some = [e for e in told if "\n" not in e.body]
+    rows = [f"{kafka_line(e)}\n{trace if i == 5 else ''}" for i, e in enumerate(some)]
+    head = "".join(rows).encode()
+    assert tables.find_table(head) is None
+
+
 def go_text(value: object) -> str:
     """A value as Go prints it."""
     if isinstance(value, dict):

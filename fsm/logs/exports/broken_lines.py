@@ -346,12 +346,13 @@ class Side(Enum):
 def find_blocks(line: Callable[[int], bytes], places: Iterable[int], count: int) -> Side | None:
     """On which side of the lines that open them most blocks of settings and stack traces are: above, if a text is
     upside down; None if there are as many on both sides. Of `count` lines those at `places` may open one."""
-    opens = [i for i in places if _OPENS_BLOCK.search(line(i))]
-    above = sum(_INDENTED.match(line(i - 1)) is not None for i in opens if i)
-    below = sum(_INDENTED.match(line(i + 1)) is not None for i in opens if i + 1 < count)
+    opens = [(i, _FRAME if found[1] else _INDENTED) for i in places if (found := _OPENS_BLOCK.search(line(i)))]
+    above = sum(inside.match(line(i - 1)) is not None for i, inside in opens if i)
+    below = sum(inside.match(line(i + 1)) is not None for i, inside in opens if i + 1 < count)
     return None if above == below else Side.ABOVE if above > below else Side.BELOW
 
 
 _FOLDS, _LONGEST_WORD, _MOST_INDENTS = range(60, 133), 12, 3
-_INDENTED = re.compile(rb" ?\t|    +")
-_OPENS_BLOCK = re.compile(rb" values:| Updating assignment with\s*\Z|^[\w$.]{1,200}(?:Exception|Error)(?::|\s*\Z)")
+_INDENTED, _FRAME = re.compile(rb" ?\t|    +"), re.compile(rb"\s+(?:at|\.\.\.) ")
+"""A line of a block, and one of a stack trace; Python puts the error below its frames, whose lines are others."""
+_OPENS_BLOCK = re.compile(rb" values:| Updating assignment with\s*\Z|^([\w$.]{1,200}(?:Exception|Error))(?::|\s*\Z)")

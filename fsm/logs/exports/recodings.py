@@ -384,6 +384,16 @@ def _decode_numbers(found: re.Match[bytes]) -> bytes:
     return found[1] + json.dumps(data.decode("utf-8", "replace")).encode()
 
 
+_SIGN = re.compile(rb"\\+u00(3[dD]|27|3[cC]|3[eE]|26)")
+
+
+def _detect_escaped_signs(head: bytes) -> Recode | None:
+    """JSON in which `=` is escaped, as by Gson, so that no text like `clientId=` is found in its lines."""
+    if head.count(b"u003d") + head.count(b"u003D") < _FEWEST_BLANKS:
+        return None
+    return lambda parts: (_SIGN.sub(lambda one: bytes([int(one[1], 16)]), part) for part in _split_lines(parts))
+
+
 # -- pages and rich text -------------------------------------------------------------------------------------
 
 
@@ -395,16 +405,26 @@ def _detect_page(head: bytes) -> Recode | None:
 _BEGINS_PAGE = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!doctype html|<html)[ >]", re.IGNORECASE)
 _TAG = re.compile(
     rb"(?P<line><br[^<>]{0,200}>|</?(?:p|div|pre|tr|li|h\d|table|blockquote)(?:\s[^<>]{0,2000})?>)"
-    rb"|(?P<cell></t[dh]>)|</?[a-zA-Z!][^<>]{0,4000}>",
+    rb"|(?P<cell></t[dh]>\s*)|</?[a-zA-Z!][^<>]{0,4000}>",
     re.IGNORECASE,
 )
 
 
 def _strip_tags(parts: Iterable[bytes]) -> Iterator[bytes]:
+    rest = ""
     for part in _split_lines(parts):
         text = _TAG.sub(lambda tag: b"\n" if tag["line"] else b"\t" if tag["cell"] else b"", part)
-        whole = html.unescape(text.decode("utf-8", "replace")).replace("\xa0", " ")
-        yield "".join(f"{line}\n" for line in whole.split("\n") if line.strip()).encode("utf-8", "replace")
+        whole = rest + html.unescape(text.decode("utf-8", "replace")).replace("\xa0", " ")
+        *lines, rest = whole.split("\n")
+        if len(rest) > _LONGEST:
+            lines, rest = [*lines, rest], ""
+        yield _join_cells(lines)
+    yield _join_cells([rest])
+
+
+def _join_cells(lines: Sequence[str]) -> bytes:
+    """The lines that have any text, without the tab behind the last cell of each."""
+    return "".join(f"{text}\n" for line in lines if (text := line.rstrip("\t")).strip()).encode("utf-8", "replace")
 
 
 def _detect_rich_text(head: bytes) -> Recode | None:
@@ -439,6 +459,7 @@ RECODINGS: Sequence[Recoding] = (
     Recoding("base64", _detect_base64),
     Recoding("base64 values", _detect_base64_values),
     Recoding("lists of bytes", _detect_byte_lists),
+    Recoding("escaped signs", _detect_escaped_signs),
     Recoding("octet counting", _detect_octets),
     Recoding("supervisord", _detect_supervisord),
     Recoding("line ends", _detect_line_ends),

@@ -191,13 +191,16 @@ def _sample_entries(lines: Sequence[str], headers: Sequence[Header]) -> list[str
 
 def _find_bracketed(whole: Sequence[str]) -> Header | None:
     """A logger or thread in brackets at the end of most lines."""
-    closed = [line for line in whole if line.rstrip().endswith((")", "]"))]
-    tails = [match[0] for line in closed if (match := _LAST.search(line.rstrip(), max(0, len(line) - HEADER_LIMIT)))]
-    if len(tails) < max(3, 0.4 * len(whole)):
-        return None
-    best = find_commonest(map(split, tails), most=1)[0]
-    first = [tail.split()[0].lstrip("[(") for tail in tails]
-    return best if {"logger", "thread"} & set(best.roles) or score_logger(first) else None  # a class and its method
+    closed = [line.rstrip() for line in whole if line.rstrip().endswith((")", "]", ">"))]
+    for last in _LAST:
+        tails = [match[0] for line in closed if (match := last.search(line, max(0, len(line) - HEADER_LIMIT)))]
+        if len(tails) < max(3, 0.4 * len(whole)):
+            continue
+        best = find_commonest(map(split, tails), most=1)[0]
+        first = [_OPENS.sub("", tail.split()[0]).rstrip(">") for tail in tails]
+        if {"logger", "thread"} & set(best.roles) or score_logger(first):  # a class and its method
+            return best
+    return None
 
 
 def _find_stamp(whole: Sequence[str]) -> Header | None:
@@ -328,4 +331,7 @@ def have_end_fields(lines: Sequence[str], headers: Sequence[Header], after: Head
     return sum(bool(tail and tail[1]) for tail in found) > 0.3 * len(whole)
 
 
-_LAST = re.compile(r"(?:[ \t]+(?:\([^()\s]{1,200}(?: \w{1,60})?\)|\[[^\[\]\n]{1,120}\])){1,2}\Z")
+_BRACKETED = r"[ \t]+(?:\([^()\s]{1,200}(?: \w{1,60})?\)|\[[^\[\]\n]{1,120}\]|<\w{1,20}:[^<>\s]{1,200}>)"
+_LAST = tuple(re.compile(rf"(?:{_BRACKETED}){{1,{most}}}\Z") for most in (2, 1))
+"""The last two brackets, or only the last one: the other one may belong to the message."""
+_OPENS = re.compile(r"[\[(<]+(?:\w+:(?=\D))?")

@@ -207,6 +207,8 @@ def _convert_printed(line: str) -> str:
             return text
         if found[3] or found[4]:
             return json.dumps(found[3] or found[4])
+        if found[0].endswith(("(", ")")):
+            return ""
         return found[0] if found[0].startswith("\\") else "null"
 
     start = max(0, line.find("{"))
@@ -217,10 +219,12 @@ _PRINTED_PAIR = re.compile(r"\{\s*(?:[A-Za-z_$][\w$]{0,60}|'[\w .@$-]{1,60}'): "
 _PRINTED = re.compile(
     r"""('(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|`(?:[^`\\]|\\.)*+`)(\s*\+\s*)?"""
     r"|(?<![\w$])([A-Za-z_$][\w$]{0,60})(?=: )|(?<!\w)((?=\d{4}-\d)[\w.:+-]+)"
+    r"|(?<![\w$])[A-Z]\w{1,30}\((?=['\"\d])|(?<=['\"\d])\)"
     r"|\[(?:Object|Array|Function|Circular)\b[^\]\n]{0,200}\]|\b(?:undefined|None|True|False)\b|\\.",
     re.DOTALL,
 )
-"""A text, possibly one that goes on; a name; a time; a value that is not shown; what opens no text."""
+"""A text, possibly one that goes on; a name; a time; what MongoDB's shell writes around a value; a value that is not
+shown; what opens no text."""
 _PRINTED_CHARACTER = re.compile(r"\\.|\"", re.DOTALL)
 _PRINTED_CHARACTERS = {'"': '\\"', "\\'": "'", "\\`": "`", "\\x": "\\u00"}
 
@@ -294,9 +298,9 @@ _TAIL = re.compile(r"[ \t]+\{(?=[\"}])")
 _MOST_TRIES = 20
 _DECODER = json.JSONDecoder(strict=False)
 _NAME = r"[A-Za-z_@][\w.@/-]{0,80}="
-_ENDS = rf"(?=[ \t]*[,}})\]]*[ \t]*(?:\Z|\n|[,;]?[ \t]+{_NAME}))"
+_ENDS = rf"(?=[ \t]*[,}})\]/>]*[ \t]*(?:\Z|\n|[,;]?[ \t]+{_NAME}))"
 _VALUES = (
-    r'"(?:[^"\\\n]|\\.)*"(?![^\s,})\]])',
+    r'"(?:[^"\\\n]|\\.)*"(?![^\s,})\]/>])',
     rf'"(?:[^"\\]|\\.|"(?!{_ENDS}))*+(?:"|\Z)',
     rf"'(?:[^'\\\n]|\\.)*'{_ENDS}",
     # a time, which has a blank

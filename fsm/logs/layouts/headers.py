@@ -28,7 +28,7 @@ _LEVELS = (
 LEVELS = frozenset(_LEVELS.split())
 _LEVEL = "(?i:" + "|".join(sorted(LEVELS, reverse=True)) + ")"
 _THREAD = re.compile(
-    r"(?i)\A(?:main|.*(?:thread|pool|executor|dispatcher|scheduler|worker-?\d|vert\.x|eventloop|http-|nio-|task-).*"
+    r"(?i)\A(?!.*=\")(?:main|.*(?:thread|pool|executor|dispatcher|scheduler|worker-?\d|vert\.x|eventloop|http-|nio-|task-).*"
     r"|.*-C-\d+|.*\d-consumer|.*kafka-coordinator.*|.*connector-.*)\Z"
 )
 _BACKGROUND = re.compile(r"kafka-coordinator-heartbeat-thread(?: \| [^\s\]\)>\"]+)?")
@@ -36,8 +36,10 @@ _CLASS = re.compile(
     r"(?:(?:[\w$-]{1,60}\.){1,20}[A-Z][\w$]{2,100}|[A-Z][a-z0-9]+(?:[A-Z][\w$]{1,100})+)(?::\d{1,6})?\Z", re.ASCII
 )
 """May be followed by a line number."""
-_DOTTED = re.compile(r"(?!\w+\.[a-z]{1,5}:)[A-Za-z_][\w-]{0,60}(?:\.[\w-]{1,60}){1,10}(?::\d{1,6})?\Z", re.ASCII)
-"""May be followed by a line number, which a file in a source tree is not."""
+_DOTTED = re.compile(
+    r"(?!\w+\.[a-z]{1,5}:|\S*\.\d+\Z)[A-Za-z_][\w-]{0,60}(?:\.[\w-]{1,60}){1,10}(?::\d{1,6})?\Z", re.ASCII
+)
+"""May be followed by a line number, which a file in a source tree is not; a process (`worker.1`) ends with a number."""
 CLOSING = {"[": "]", "(": ")", "<": ">", "{": "}"}
 _INNER = {"[": r"[^\[\]\n]*", "(": r"[^()\n]*", "<": r"[^<>\n]*", "{": r"[^{}\n]*"}
 _FIELDS = {f"{opens}=": rf"[A-Za-z][\w.-]{{0,60}}={inner}" for opens, inner in _INNER.items()}
@@ -380,8 +382,10 @@ def _measure_share(values: Sequence[str], fits: re.Pattern[str]) -> float:
 def score_logger(values: Sequence[str]) -> float:
     """How much the values look like names of classes or modules; 0 if they do not."""
     threads = _measure_share(values, _THREAD)
-    for weight, pattern in ((2.0, _CLASS), (1.0, _DOTTED)):
-        share = _measure_share(values, pattern)
+    names = [value.strip() for value in values]
+    roots = {name.partition(".")[0] for name in names if _DOTTED.match(name)}  # `kafka` is above `kafka.cluster`
+    dotted = [name for name in names if name in roots or _DOTTED.match(name)]
+    for weight, share in ((2.0, _measure_share(values, _CLASS)), (1.0, len(dotted) / max(1, len(values)))):
         if share >= 0.6 and share > threads:
             return weight * share + min(0.5, 0.01 * len(set(values)))
     return 0.0

@@ -324,7 +324,7 @@ def unescape(text: str) -> str:
 
 _ESCAPED = re.compile(r'\\([nrt"\\])')
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
-_CODES = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&#39;", "'"), ("&amp;", "&"))
+_CODES = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&#39;", "'"), ("&#10;", "\n"), ("&amp;", "&"))
 """HTML entities; `&amp;` last, because it escapes the others."""
 _LINE_NUMBER = re.compile(r":\d{1,6}\Z", re.ASCII)
 
@@ -364,7 +364,9 @@ def _strip_end(text: str, after: Header | None) -> tuple[str, list[tuple[str, st
     if after is None:
         return text, []
     whole, pattern = text.rstrip("\n"), _compile_end(after)
-    ends = (pattern.search(one, max(0, len(one) - HEADER_LIMIT)) for one in chain([whole], strip_context(whole)))
+    first, feed, _ = whole.partition("\n")  # lines below the end of a message are another program's
+    texts = chain([whole], strip_context(whole), [first] if feed else ())
+    ends = (pattern.search(one, max(0, len(one) - HEADER_LIMIT)) for one in texts)
     match = next(filter(None, ends), None)
     if match is None:
         return text, []

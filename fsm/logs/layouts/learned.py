@@ -174,10 +174,10 @@ def _learn(seen: _Lines) -> Layout | None:
     timeless = None
     if len(seen.frames) < MOST_FRAMES:
         for find_frame in (
+            _find_table,
             _find_grep,
             _find_numbers,
             _find_parts,
-            _find_table,
             _find_json,
             _find_array,
             _find_service,
