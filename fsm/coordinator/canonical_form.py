@@ -24,6 +24,7 @@ from fsm.coordinator.model.timers import Deadlines
 from fsm.coordinator.offsets.offsets import OfGroup
 from fsm.coordinator.offsets.transactions import OfGroup as OpenOnes
 from fsm.errors import InputError
+from fsm.protocol.records import ClassicGroup as StoredGroup
 from fsm.protocol.records import OffsetCommit, ResolvedRegularExpression
 from fsm.tables.classic_group import State
 
@@ -106,7 +107,7 @@ class _Renaming:
         return replace(
             group,
             previous_state=group.previous_state if is_preparing else State.DEAD,  # nothing else asks for it
-            state_since_ms=self._later(group.state_since_ms) if group.state_since_ms >= 0 else -1,
+            state_since_ms=self._since(group.state_since_ms),
             leader=None if group.leader is None else self._id(group.leader),
             members=self._members(group.members),
             new_members=PersistentSet(map(self._id, group.new_members)),
@@ -117,6 +118,15 @@ class _Renaming:
             heartbeat_deadlines_ms=Deadlines(sessions),
             join_phase=join_phase and join_phase._replace(deadline_ms=self._later(join_phase.deadline_ms)),
             sync_phase=sync_phase and sync_phase._replace(deadline_ms=self._later(sync_phase.deadline_ms)),
+            stored_generation=group.stored_generation and self._rename_stored(group.stored_generation),
+        )
+
+    def _rename_stored(self, last: StoredGroup) -> StoredGroup:
+        return replace(
+            last,
+            leader=None if last.leader is None else self._id(last.leader),
+            current_state_timestamp=self._since(last.current_state_timestamp),
+            members=tuple(replace(one, member_id=self._id(one.member_id)) for one in last.members),
         )
 
     def _members(self, members: AnyMembers) -> AnyMembers:
@@ -128,6 +138,9 @@ class _Renaming:
 
     def _id(self, member_id: str) -> str:
         return self.ids.get(member_id, member_id)
+
+    def _since(self, at_ms: int) -> int:
+        return self._later(at_ms) if at_ms >= 0 else -1
 
     def _later(self, at_ms: int) -> int:
         if at_ms + self.shift_ms <= 0:

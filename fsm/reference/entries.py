@@ -596,8 +596,11 @@ WEAK_SPOTS = Section(
             "A static classic member is restarted while its group rebalances, and gets a new member id. Before that "
             "round is stored another broker takes over, whose log has the old id.",
             "Its SyncGroup or heartbeat gets FENCED_INSTANCE_ID, which terminates the only process with that instance "
-            "id; in `fixed`, too. Observed on a real broker of 4.4.0.",
-            tests=(f"{_FOUND}cures.py::test_who_takes_a_place_in_a_round_that_is_lost_is_fenced",),
+            "id. Observed on a real broker of 4.4.0.",
+            tests=(
+                f"{_FOUND}cures.py::test_who_takes_a_place_in_a_round_that_is_lost_is_fenced",
+                f"{_FOUND}cures.py::test_who_takes_a_place_in_a_round_that_is_lost_joins_again",
+            ),
         ),
     ),
     remark="Consequence",

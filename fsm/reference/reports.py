@@ -605,7 +605,7 @@ REPORTS = (
     Report(
         "W29",
         "A static member that returned in a round that is lost is fenced",
-        "All releases, and `fixed`; observed on a broker of 4.4.0 (raw requests, the broker started again).",
+        "All releases; observed on a broker of 4.4.0 (raw requests, the broker started again).",
         "fsm check classic-group --static --disturb failover,restart --disturbances 2 --known late_join --property "
         '"no error ends an application"',
         (
@@ -617,7 +617,9 @@ REPORTS = (
         "The error is fatal, and no other process has that instance id. The group goes on when the session of a0 ends.",
         "Low: a static member restarts while its group rebalances, and the coordinator fails over in that round.",
         "Nothing: whoever joins again after FENCED_INSTANCE_ID may fence the process that has really replaced it.",
-        "Store the new member id as soon as it replaces the old one, in the generation that the log has. Not tried.",
+        "Store the new member id as soon as it joins, in the generation that the log has (F43), as Kafka does outside "
+        "a rebalance; also if the session of the old one has ended meanwhile. The broker keeps the last record of a "
+        "group with static members, and writes it once more for each of them that returns during a rebalance.",
         "Let a supervisor start the process again.",
     ),
     Report(

@@ -66,6 +66,7 @@ class Event(Symbol):
     )
     STATIC_REPLACED_ALL_JOINED = "The same, and nobody else is missing."
     STATIC_REPLACED_SAME_PROTOCOL = "A new id took over a static member and the protocol to be chosen stays the same."
+    STORED_ID_REPLACED = "A static member joins under another id than the stored generation has for it."
     STATIC_SWAP_STORED = "The record of that exchange was stored."
     STATIC_SWAP_FAILED = "The record of that exchange could not be stored."
     JOIN_REFUSED = "A JoinGroup failed a check."
@@ -157,6 +158,7 @@ class Effect(Symbol):
     AWAIT_SYNCS = "Every member's sync is awaited and no member is new any more."
     FORGET_SYNC = "The member's sync is no longer awaited."
     FORGET_SYNCS = "No sync is awaited any more."
+    WRITE_NEW_ID = "Store the last stored generation again, with the joining id in place of the old one."
     WRITE_GROUP = "Store the group with members and assignments (record type 2)."
     REMOVE_GROUP = "Tombstone of the group (record type 2)."
     # Timers
@@ -261,6 +263,8 @@ TABLE = Table(
             clause="5.6 STABLE, 5.4", note="the only member"),
         row(S.STABLE,   E.STATIC_REPLACED_SAME_PROTOCOL, *SWAPPED, F.WRITE_GROUP,
             clause="5.6 STABLE"),
+        row((PREPARING, COMPLETING, S.STABLE), E.STORED_ID_REPLACED, F.WRITE_NEW_ID,
+            clause="5.6", note="`fixed` (F43), before the row of the join"),
         row((S.STABLE, PREPARING), E.STATIC_SWAP_STORED, F.ANSWER_JOIN,
             clause="5.6 STABLE",
             note="from version 9 on with the real leader, whom it tells to skip the assignment; older ones hear of "

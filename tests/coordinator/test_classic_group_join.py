@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+
 import pytest
-from classic_scene import ClassicScene, subscribed
+from classic_scene import ClassicScene, given, subscribed
 
 RANGE = {"name": "range", "metadata": subscribed("foo")}
 ROUND_ROBIN = {"name": "roundrobin", "metadata": subscribed("foo")}
@@ -303,6 +305,26 @@ def test_a_static_member_that_comes_back_in_the_sync_phase_begins_a_rebalance() 
     assert scene.come(name="again", fresh_id="y", group_instance_id="i1") is None
     assert scene.answered[f"sync {other}"]["error_code"] == "rebalance_in_progress"
     assert scene.states == "PreparingRebalance"
+
+
+@pytest.mark.parametrize("expires", [False, True], ids=["in its place", "after its session"])
+def test_a_fixed_log_has_the_id_of_who_comes_back_in_a_round(expires: bool) -> None:
+    """F43: in the generation that is stored, with what that assigns; also if its place in the group was lost."""
+    scene = ClassicScene("fixed")
+    leader = scene.come(name="s", fresh_id="x", group_instance_id="i1") or "i1-x"
+    scene.wait(3_000)
+    scene.share(leader, 1, assigns={leader: {"foo": [0]}}, group_instance_id="i1")
+    other = scene.come(fresh_id="b")["member_id"]
+    scene.come(other, session_timeout=60_000)
+    if expires:
+        scene.wait(10_000)
+    assert scene.states == ("CompletingRebalance" if expires else "PreparingRebalance")
+    scene.come(name="s2", fresh_id="y", group_instance_id="i1")
+    assert scene.classic.generation == 2
+    scene.host.fail_over()
+    (member,) = scene.classic.members.values()
+    assert (scene.classic.generation, scene.classic.leader, member.member_id) == (1, "i1-y", "i1-y")
+    assert given(b64encode(member.assignment).decode()) == {"foo": [0]}
 
 
 def test_a_static_member_that_changes_the_protocol_waits_for_the_others() -> None:

@@ -110,6 +110,22 @@ def test_an_exchange_that_could_not_be_stored_is_undone() -> None:
     assert (list(step.state.members), step.state.leader) == (["i1-x"], "i1-x")
 
 
+def test_who_comes_back_in_a_round_and_could_not_be_stored_is_refused() -> None:
+    """F43: nothing has changed."""
+    scene = ClassicScene("fixed")
+    scene.come(name="s", fresh_id="x", group_instance_id="i1")
+    scene.wait(3_000)
+    scene.share("i1-x", 1, assigns={"i1-x": {"foo": [0]}}, group_instance_id="i1")
+    scene.come(scene.come(fresh_id="b")["member_id"])
+    protocols = tuple(JoinGroupRequestProtocol(*one) for one in scene.classic.members["i1-x"].protocols)
+    body = JoinGroupRequest("g", 10_000, 60_000, "", "i1", "consumer", protocols)
+    step = join(
+        scene.classic, Request(99, "client", "/127.0.0.1", 9, body, "y"), scene.context, ErrorCode.NOT_COORDINATOR
+    )
+    assert ([one.body.error_code for one in step.answers], step.records) == ([ErrorCode.NOT_COORDINATOR], ())
+    assert step.state == scene.classic
+
+
 @pytest.mark.parametrize(
     ("member_id", "generation", "code"),
     [("client-a", 1, None), ("client-a", 0, "illegal_generation"), ("nobody", 1, "unknown_member_id")],

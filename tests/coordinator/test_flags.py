@@ -385,6 +385,15 @@ def replaced_when_it_has_joined_again(rules: Dialect) -> Any:
     return found.states
 
 
+def returned_in_a_round_that_is_lost(rules: Dialect) -> Any:
+    """The error of a heartbeat to the broker that takes over before the round in which it returned is stored."""
+    found = with_static_member(rules, [0, 1], [0, 1])
+    found.come(found.come(fresh_id="b")["member_id"])
+    found.come(name="s2", fresh_id="s2", group_instance_id="i1")
+    found.host.fail_over()
+    return found.pulse("i1-s2", 2, group_instance_id="i1")
+
+
 def converted_before_its_assignment(rules: Dialect) -> Any:
     found = mixed(rules)
     static_member(found, "s1")
@@ -497,6 +506,7 @@ SIDES: dict[Choice, Both] = {
     Choice.REMOVED_MEMBER_IS_UNKNOWN: (joins_after_its_removal, "unknown_member_id", None),
     Choice.FIRST_CONVERSION_ELECTS_PROTOCOL: (joins_before_the_first_generation, None, "unknown_server_error"),
     Choice.UNASSIGNED_REBALANCES_ON_LOAD: (loaded_after_a_downgrade, "PREPARING_REBALANCE", "STABLE"),
+    Choice.REPLACED_ID_IS_STORED: (returned_in_a_round_that_is_lost, "illegal_generation", "fenced_instance_id"),
     Choice.REPLACEMENT_REBALANCES_IF_WAITING: (replaced_while_another_one_waits, "PreparingRebalance", "Stable"),
     Choice.MOVED_TARGET_COUNTS_AS_STORED: (moved_target, ["7 s2 foo[0, 1]"], ["7 s2 foo[0, 1]", "7 s2 foo[0, 1]"]),
 }

@@ -70,6 +70,8 @@ class ClassicGroupDraft(Draft[classic_group.ClassicGroup], classic_group.Classic
 
     def step(self) -> Step[classic_group.ClassicGroup]:
         """The outcome of the whole step."""
+        if self.records:
+            self.stored_generation = responses.keep_static(self.records[-1].value, self.context.dialect)
         return Step(self.close(), tuple(self.answers), tuple(self.records), tuple(self.happened))
 
     @property
@@ -288,6 +290,10 @@ class ClassicGroupDraft(Draft[classic_group.ClassicGroup], classic_group.Classic
 
     def forget_syncs(self) -> None:
         self.pending_sync_members = classic_group.NO_IDS
+
+    def write_new_id(self) -> None:
+        member, stored = _require(self.joining), _require(self.stored_generation)
+        self.records.append(responses.replacement_record(self, stored, member))
 
     def write_group(self) -> None:
         self.records.append(responses.group_record(self, self.assignments))

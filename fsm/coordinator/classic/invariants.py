@@ -67,6 +67,13 @@ def _has_a_protocol_if_it_has_members(group: ClassicGroup) -> bool:
     return not group.is_empty or group.protocol_name is None
 
 
+def _static_ids_are_stored(group: ClassicGroup) -> bool:
+    """Only with F43, without which it keeps no stored generation."""
+    stored = group.stored_generation.members if group.stored_generation else ()
+    ids = {one.group_instance_id: one.member_id for one in stored}
+    return all(ids.get(instance_id, member_id) == member_id for instance_id, member_id in group.members.static.items())
+
+
 PROMISES: tuple[tuple[str, Callable[[ClassicGroup], bool]], ...] = (
     ("the leader is a member and an empty group has none", _leads),
     ("EMPTY has no members and COMPLETING_REBALANCE and STABLE have some", _is_inhabited),
@@ -79,6 +86,7 @@ PROMISES: tuple[tuple[str, Callable[[ClassicGroup], bool]], ...] = (
     ("no pending member id is that of a member", _ids_are_either),
     ("no two members share an instance id", _instances_are_unique),
     ("EMPTY has no protocol", _has_a_protocol_if_it_has_members),
+    ("the log has the member id of each static member that it has", _static_ids_are_stored),
 )
 """The invariants between two steps."""
 COUNTS = "generations rise by one"

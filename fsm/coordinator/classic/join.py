@@ -128,6 +128,7 @@ def _join_without_id(draft: ClassicGroupDraft, request: Request[JoinGroupRequest
     elif instance_id is None and request.version >= MEMBER_ID_REQUIRED_SINCE:
         draft.take_row(Event.MEMBER_ID_GIVEN)
     else:
+        _store_new_id(draft, member, stored)
         _add(draft)
 
 
@@ -169,6 +170,7 @@ def _replace_static(
     afterwards = draft.members.without(holder.member_id).set(member)
     owes = Choice.OWED_JOIN_REBALANCES in draft.context.dialect and owes_join(draft, holder)
     if draft.state is not State.STABLE or afterwards.elected_protocol() != draft.protocol_name or owes:
+        _store_new_id(draft, member, stored)
         draft.take_row(_ending(draft, Event.STATIC_REPLACED, prepares=True))
         return
     before = len(draft.records)
@@ -179,6 +181,16 @@ def _replace_static(
     draft.code = stored
     del draft.records[before:]
     draft.take_row(Event.STATIC_SWAP_FAILED)
+
+
+def _store_new_id(draft: ClassicGroupDraft, member: ClassicGroupMember, stored: ErrorCode) -> None:
+    """Stores the id of a static member of which the log has another one. Raises `Refused` if that fails."""
+    last, instance_id = draft.stored_generation, member.instance_id
+    if last is None or instance_id is None or all(one.group_instance_id != instance_id for one in last.members):
+        return
+    if stored is not ErrorCode.NONE:
+        raise Refused(stored)
+    draft.take_row(Event.STORED_ID_REPLACED)
 
 
 def owes_join(group: ClassicGroup, member: ClassicGroupMember) -> bool:

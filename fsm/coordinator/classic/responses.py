@@ -7,8 +7,10 @@ apache/kafka, branch 4.4; `JoinGroupResponse.json` and its siblings for the fiel
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from fsm.coordinator.model.classic_group import ClassicGroup
+from fsm.coordinator.model.classic_group import ClassicGroup, ClassicGroupMember
+from fsm.coordinator.model.dialect import Choice, Dialect
 from fsm.coordinator.model.step import Request
 from fsm.protocol import records
 from fsm.protocol.error_codes import ErrorCode
@@ -112,6 +114,21 @@ def group_record(group: ClassicGroup, assignments: Mapping[str, bytes] | None = 
         tuple(members),
     )
     return records.Record(_key(group), value, WRITTEN_VERSION)
+
+
+def replacement_record(group: ClassicGroup, stored: records.ClassicGroup, member: ClassicGroupMember) -> records.Record:
+    """The group's last record again, with the member's id where another one has its instance id."""
+    before = {one.member_id for one in stored.members if one.group_instance_id == member.instance_id}
+    members = (replace(one, member_id=member.member_id) if one.member_id in before else one for one in stored.members)
+    leader = member.member_id if stored.leader in before else stored.leader
+    return records.Record(_key(group), replace(stored, leader=leader, members=tuple(members)), WRITTEN_VERSION)
+
+
+def keep_static(stored: object, dialect: Dialect) -> records.ClassicGroup | None:
+    """The value of a group's record, if a static member of it may be replaced before the next one (F43)."""
+    if not isinstance(stored, records.ClassicGroup) or Choice.REPLACED_ID_IS_STORED not in dialect:
+        return None
+    return stored if any(one.group_instance_id is not None for one in stored.members) else None
 
 
 def tombstone(group: ClassicGroup) -> records.Record:

@@ -22,6 +22,7 @@ from fsm.coordinator.model.persistent import ById, Counts, PersistentMap, Persis
 from fsm.coordinator.model.timers import Deadlines
 from fsm.errors import RemoteProtocolError
 from fsm.protocol.consumer_protocol import PROTOCOL_TYPE, decode_subscription
+from fsm.protocol.records import ClassicGroup as StoredGroup
 from fsm.protocol.records import ClassicProtocol
 from fsm.step import frozen
 from fsm.tables.classic_group import State
@@ -235,6 +236,8 @@ class ClassicGroup:
     """By member id or pending id."""
     join_phase: JoinPhase | None = None
     sync_phase: SyncPhase | None = None
+    stored_generation: StoredGroup | None = None
+    """Its last record, which has another generation during a rebalance; None without static members or F43."""
 
     @property
     def is_empty(self) -> bool:

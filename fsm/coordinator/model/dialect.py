@@ -362,6 +362,12 @@ class Choice(Enum):
         "a classic group that is loaded with partitions assigned to nobody rebalances (W28)",
         "it is STABLE: the rebalance of a downgrade is lost with its broker, and nobody starts another one",
     )
+    REPLACED_ID_IS_STORED = (
+        "F43",
+        "fixed",
+        "the new id of a static classic member is stored as it joins, in the generation that the log has (W29)",
+        "it is stored with the next generation: a broker that takes over before that fences it",
+    )
 
     def holds_in(self, release: str) -> bool:
         """Whether the release has the rule; `s24` has none, `fixed` those of the latest release and its own."""

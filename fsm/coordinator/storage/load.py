@@ -80,6 +80,7 @@ def _keep_stored(group: Group) -> Group:
         protocol_name=group.protocol_name,
         leader=group.leader,
         members=ClassicMembers.of(members),
+        stored_generation=group.stored_generation,
     )
 
 

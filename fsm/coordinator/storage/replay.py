@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from fsm.coordinator.classic.responses import keep_static
 from fsm.coordinator.consumer.group_records import STATE_CODES
 from fsm.coordinator.coordinator import Coordinator, end_transaction
 from fsm.coordinator.model.classic_group import ClassicGroup, ClassicGroupMember, ClassicMembers, consumer_topics
@@ -132,7 +133,7 @@ class _Replay:
     def _take_classic(self, group_id: str, value: Any) -> None:
         """A classic group's record replaces an empty consumer group, which may have been dropped without a record."""
         if value is not None:
-            self.state = self.state.with_group(_classic_group(group_id, value))
+            self.state = self.state.with_group(_classic_group(group_id, value, self.dialect))
         elif isinstance(self.state.groups.get(group_id), ClassicGroup):
             self.state = self.state.without(group_id)
 
@@ -262,7 +263,7 @@ def _partitions(topics: tuple[stored.HeldTopic, ...], member_epoch: int, keeps: 
     return tuple(sorted((partition, epoch if keeps else 0) for partition, epoch in found.items()))
 
 
-def _classic_group(group_id: str, value: stored.ClassicGroup) -> ClassicGroup:
+def _classic_group(group_id: str, value: stored.ClassicGroup, dialect: Dialect) -> ClassicGroup:
     """The group of a record: STABLE, or EMPTY without members."""
     members = (
         ClassicGroupMember(
@@ -286,5 +287,6 @@ def _classic_group(group_id: str, value: stored.ClassicGroup) -> ClassicGroup:
         protocol_name=value.protocol,
         leader=value.leader,
         members=ClassicMembers.of(members),
+        stored_generation=keep_static(value, dialect),
     )
     return replace(group, subscribed_topics=consumer_topics(group))

@@ -536,6 +536,7 @@ def timeless(state: Coordinator, *, has_interval: bool = False) -> Coordinator:
         return Coordinator(NO_GROUPS.set(timeless_group(group, has_interval=has_interval)))
     join, sync = group.join_phase, group.sync_phase
     preparing = group.state is ClassicState.PREPARING_REBALANCE
+    last = group.stored_generation
     group = replace(
         group,
         state_since_ms=0,
@@ -543,5 +544,6 @@ def timeless(state: Coordinator, *, has_interval: bool = False) -> Coordinator:
         heartbeat_deadlines_ms=Deadlines((who, FAR, 0) for who in sorted(group.heartbeat_deadlines_ms)),
         join_phase=join and join._replace(deadline_ms=FAR),
         sync_phase=sync and SyncPhase(FAR, sync.generation),
+        stored_generation=last and replace(last, current_state_timestamp=0),
     )
     return Coordinator(NO_GROUPS.set(group))
