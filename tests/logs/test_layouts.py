@@ -481,6 +481,22 @@ def test_two_programs_with_two_layouts_share_a_file(tmp_path: Path) -> None:
     assert found == said(CLIENTS["java"], (*a, *b), set())
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("logback", "time before each line"), ("stern", "heroku"), ("foreman", "fly"), ("cloudwatch", "compose v2 ts")],
+)
+def test_what_collects_the_lines_may_change_in_the_middle_of_a_file(before: str, after: str, tmp_path: Path) -> None:
+    """Each has its own prefix before continuation lines, or none."""
+    writers = {**JAVA, **OTHERS, **TOOLS, **SHOWN}
+    told = events("throws")
+    half = len(told) // 2
+    text = writers[before](told[:half]) + writers[after](told[half:])
+    found, layouts = read(write(tmp_path / "a.log", text, told), CLIENTS["java"])
+    assert len(layouts) == 2
+    wanted = said(CLIENTS["java"], told, set())
+    assert [replace(one, ts_ms=0, thread="") for one in found] == [replace(one, ts_ms=0, thread="") for one in wanted]
+
+
 def test_a_layout_that_begins_late_in_a_large_file_is_learned_too(tmp_path: Path) -> None:
     """After a release the program writes objects; between both it says a lot of its own."""
     a, b = events("java")[:100], events("info")

@@ -215,6 +215,7 @@ _DOUBTFUL = ("csv", "logfmt")
 def _make_layout(frames: tuple[Frame, ...], headers: Sequence[Header], lines: Sequence[str], sample: Sample) -> Layout:
     """The layout with these frames and headers; the lines are unframed."""
     headers = [_choose_date_order(_find_repetition(header, lines), lines, sample.clock) for header in headers]
+    headers = _choose_alike(headers, lines)
     programs = tuple(find_program_slots(header, lines) for header in headers)
     repeated, length, stream_groups = _find_repeated(lines, headers, programs)
     after = find_end(lines, headers)
@@ -233,6 +234,22 @@ def _make_layout(frames: tuple[Frame, ...], headers: Sequence[Header], lines: Se
         ends=ends,
         line_end=find_line_end(lines, headers, after, repeated),
     )
+
+
+def _choose_alike(headers: Sequence[Header], lines: Sequence[str]) -> Sequence[Header]:
+    """The first header and those with the same prefix before continuation lines. The others are another layout's: what
+    collects a file's lines may change in its middle."""
+    if len(headers) < 2:
+        return headers
+    first, *others = headers
+    repeated = _find_repeated(lines, headers, ())[0]
+    if repeated is not None:
+        return [
+            first,
+            *(one for one in others if any(one.pattern.match(line) and repeated.match(line) for line in lines)),
+        ]
+    rests = ([one, *(other for other in headers if other is not one)] for one in others)
+    return [first, *(rest[0] for rest in rests if _find_repeated(lines, rest, ())[0] is None)]
 
 
 def _find_ends(lines: Sequence[str], headers: Sequence[Header]) -> tuple[Header | None, ...]:
@@ -397,8 +414,14 @@ def _find_repeated(
     programs. What a collector prints to name a program is before every line, even if no line shows it here."""
     first: list[str] = []
     others: list[str] = []
+    own = False  # whether the entry above has the first header
     for line in filter(str.strip, lines):
-        (first if any(header.pattern.match(line) for header in headers) else others).append(line)
+        number = next((i for i, header in enumerate(headers) if header.pattern.match(line)), None)
+        own = own if number is None else number == 0
+        if number is not None:
+            first.append(line)
+        elif own:
+            others.append(line)
     tokens = headers[0].tokens if headers else ()
     fits: list[tuple[int, re.Pattern[str], int]] = []
     for end in range(1, len(tokens) if len(others) > 1 else 0):
