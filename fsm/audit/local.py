@@ -11,12 +11,15 @@ from pathlib import Path
 
 from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.findings import Finding
+from fsm.audit.group import Rebalance
+from fsm.audit.group.coverage import Coverage
 from fsm.audit.group_audit import GroupAudit, audit_group
+from fsm.audit.hygiene.identity import Key
 from fsm.audit.hygiene.rotation import find_missing
 from fsm.audit.incidents import Incident, find_incidents
 from fsm.audit.limits import MIN_UNDERSTOOD, Limits
 from fsm.audit.reading.piece import PieceRecords, read_piece
-from fsm.audit.reading.records import spool
+from fsm.audit.reading.records import Source, spool
 from fsm.audit.reading.routing import BY_GROUP, OF_FILE, Sent, in_order_of, receive, route, send
 from fsm.audit.rows import GroupRows, ObservedTransition, Seen
 from fsm.logs import Format, formats
@@ -50,6 +53,18 @@ class Audit:
     @property
     def rows(self) -> Mapping[str, GroupRows]:
         return {one.group: one.rows for one in self.groups}
+
+    @property
+    def coverage(self) -> list[Coverage]:
+        return [life for one in self.groups for life in one.coverage]
+
+    @property
+    def rebalances(self) -> list[Rebalance]:
+        return [rebalance for one in self.groups for rebalance in one.rebalances]
+
+    @property
+    def members(self) -> Mapping[Source, Key]:
+        return {source: key for one in self.groups for source, key in one.members.items()}
 
 
 def audit_files(paths: Iterable[Path], options: Options | None = None) -> Audit:

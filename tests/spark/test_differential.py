@@ -52,12 +52,8 @@ def assert_same_rows(out: Path, expected: local.Audit) -> None:
         rows = [row for own in expected.rows.values() for row in getattr(own, name)]
         assert rows_of(out, stage, type(rows[0])) == Counter(rows), stage
     assert rows_of(out, "transitions", ObservedTransition) == Counter(expected.transitions)
-    assert rows_of(out, "rebalances", Rebalance) == Counter(
-        one for group in expected.groups for one in group.rebalances
-    )
-    ends = Counter(
-        (life.group, life.member, life.number, end) for group in expected.groups for life, end in group.coverage
-    )
+    assert rows_of(out, "rebalances", Rebalance) == Counter(expected.rebalances)
+    ends = Counter((life.group, life.member, life.number, end) for life, end in expected.coverage)
     lives = parquet.read_table(out / "lives.parquet").to_pylist()
     assert Counter((row["group"], row["member"], row["number"], row["end_known"]) for row in lives) == ends
 
