@@ -126,6 +126,8 @@ class Cause(StrEnum):
     """A classic group was converted before its generation had an assignment, and has no target (W14)."""
     FORGOTTEN = "forgotten"
     """A downgrade assigned it to a classic member that waited for it, and does not notify that member (W15)."""
+    LOST_ROUND = "lost_round"
+    """A downgrade left it to a rebalance that was lost with its coordinator, and notifies no member (W28)."""
     INTERRUPTED = "interrupted"
     """An eager member left its revoked callback by a wakeup or an interrupt, and kept what it was to give up (W27)."""
     UNKNOWN = "unknown"

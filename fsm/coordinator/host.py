@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from fsm.coordinator import coordinator as steps
 from fsm.coordinator.coordinator import Coordinator
+from fsm.coordinator.model.consumer_group import JOIN_GROUP_MEMBER_EPOCH
 from fsm.coordinator.model.context import Context, Image, Topic
 from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.model.persistent import PersistentMap
@@ -98,7 +99,7 @@ class Host:
         self._tokens = 0
         self._log: _Log | None = None
         self._connections: PersistentMap[int, int] = PersistentMap()
-        """The connection that each member used last, by a hash of its group and id."""
+        """The connection that each sender used last, by a hash."""
 
     @property
     def now_ms(self) -> int:
@@ -154,15 +155,16 @@ class Host:
         return Sent(request.token, step.answers)
 
     def _note_connection(self, message: RequestBody, connection: int) -> bool:
-        """Notes the connection of a request's member; False if the member has used a later one, which it keeps."""
-        member = member_of(message)
-        if member is None or Choice.OLDER_CONNECTION_IS_CLOSED not in self.context.dialect:
+        """Notes the connection of a request's senders; False if one of them has used a later one, which it keeps."""
+        if Choice.OLDER_CONNECTION_IS_CLOSED not in self.context.dialect:
             return True
-        key = int.from_bytes(blake2b("\0".join(member).encode(), digest_size=8).digest(), "big")
-        known = self._connections.get(key, -1)
-        if known < connection:
-            self._connections = _with_connection(self._connections, key, connection)
-        return bool(known <= connection)
+        keys = [_digest(sender) for sender in senders_of(message)]
+        if any(self._connections.get(key, -1) > connection for key in keys):
+            return False
+        for key in keys:
+            if self._connections.get(key, -1) < connection:
+                self._connections = _with_connection(self._connections, key, connection)
+        return True
 
     def advance(self, to_ms: int) -> tuple[Answer, ...]:
         """Advances the time; each timer that is due by then expires at its own instant. Returns the answers."""
@@ -284,9 +286,31 @@ class Host:
         return bytes(data)
 
 
-def member_of(message: Any) -> tuple[str, str] | None:
-    """The group and the member that sent a request, if it names its own; a member sends these on one connection."""
-    return (message.group_id, message.member_id) if type(message) in _OF_MEMBERS and message.member_id else None
+def senders_of(message: Any) -> tuple[tuple[str, ...], ...]:
+    """Who sends a request over one connection: its group's member, if it names one, and the process with its instance
+    id, if it joins as a new member.
+    """
+    if type(message) not in _OF_MEMBERS:
+        return ()
+    group_id, member_id = message.group_id, message.member_id
+    instance_id = _instance_that_joins(message)
+    of_member = ((group_id, member_id),) if member_id else ()
+    return of_member if instance_id is None else (*of_member, (group_id, "", instance_id))
+
+
+def _instance_that_joins(message: Any) -> str | None:
+    """The instance id of a join that may replace another process. No other request names the process by it: a zombie
+    that has been replaced has to learn of that.
+    """
+    if isinstance(message, JoinGroupRequest):
+        return None if message.member_id else message.group_instance_id
+    if isinstance(message, ConsumerGroupHeartbeatRequest) and message.member_epoch == JOIN_GROUP_MEMBER_EPOCH:
+        return message.instance_id
+    return None
+
+
+def _digest(sender: tuple[str, ...]) -> int:
+    return int.from_bytes(blake2b("\0".join(sender).encode(), digest_size=8).digest(), "big")
 
 
 def _with_connection(known: PersistentMap[int, int], member: int, connection: int) -> PersistentMap[int, int]:

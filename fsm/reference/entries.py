@@ -560,7 +560,10 @@ WEAK_SPOTS = Section(
             "The JoinGroup of a killed process of a static member is handled after that of the next process.",
             "It replaces the running process, which is terminated by FENCED_INSTANCE_ID. Observed on a real broker "
             "of 4.4.0.",
-            tests=(f"{_FOUND}classic_group.py::test_a_static_member_is_restarted",),
+            tests=(
+                f"{_FOUND}classic_group.py::test_a_static_member_is_restarted",
+                f"{_FOUND}cures.py::test_who_takes_the_place_of_one_that_owes_a_join_rebalances",
+            ),
         ),
         Entry(
             "W26",
@@ -601,6 +604,21 @@ WEAK_SPOTS = Section(
                 f"{_FOUND}cures.py::test_who_takes_a_place_in_a_round_that_is_lost_is_fenced",
                 f"{_FOUND}cures.py::test_who_takes_a_place_in_a_round_that_is_lost_joins_again",
             ),
+        ),
+        Entry(
+            "W30",
+            "The session of a static KIP-848 member expires although it is alive, and the join of its killed earlier "
+            "process is handled after that.",
+            "That one has the instance id: the running process is terminated by FENCED_INSTANCE_ID. Observed on a real "
+            "broker of 4.4.0.",
+            tests=(f"{_FOUND}cures.py::test_the_join_of_a_killed_process_takes_the_place_of_the_next_one",),
+        ),
+        Entry(
+            "W31",
+            "The JoinGroup of a cooperative static member arrives after the join phase. It keeps its place, and the "
+            "round gives another member what it owns now and did not name as it joined last.",
+            "Both use it until its next SyncGroup is answered; in `fixed`, too. Observed on a real broker of 4.4.0.",
+            tests=(f"{_FOUND}classic_group.py::test_a_cooperative_static_member_is_too_late_for_a_round",),
         ),
     ),
     remark="Consequence",

@@ -523,8 +523,7 @@ REPORTS = (
         "or the session expires.",
         "Very low: a request outlives its process by longer than a restart takes, at a broker that is slow or loading.",
         "Nothing: it gets the error of a member that was replaced. An application may create its consumer again.",
-        "Nothing sound from the request alone, which could be that of a newer process; it need not handle a request "
-        "whose connection has been closed.",
+        "Handle no join of an instance id after one on a later connection (F29).",
         "Restart the process.",
     ),
     Report(
@@ -601,6 +600,8 @@ REPORTS = (
         "Rebalance a classic group on loading if its members' topics have partitions that are assigned to nobody "
         "(F42). It costs a look at the assignments, and a rebalance where an assignor leaves partitions out.",
         "Restart any member after a failover during a migration back.",
+        "`unowned_partition` with the cause `lost_round`, from `__consumer_offsets` and the logs of all members that "
+        "stayed: none of them begins a rebalance.",
     ),
     Report(
         "W29",
@@ -621,6 +622,45 @@ REPORTS = (
         "a rebalance; also if the session of the old one has ended meanwhile. The broker keeps the last record of a "
         "group with static members, and writes it once more for each of them that returns during a rebalance.",
         "Let a supervisor start the process again.",
+        "Nothing: the lost round is in no log. FENCED_INSTANCE_ID looks the same if another process has the instance "
+        "id, whose log may be missing.",
+    ),
+    Report(
+        "W30",
+        "The join of a killed process takes the place of the next one after its session",
+        "4.4.0 (raw requests).",
+        "fsm check consumer-group --static --disturb expire,restart --disturbances 2 --known unreleased --property "
+        '"no error ends an application"',
+        (
+            "A process of static member A sends its join and is killed. The request is in flight.",
+            "The next process joins. Its session expires although it is alive.",
+            "The first join is handled: nobody has the instance id, so that member has it.",
+            "The next heartbeat of the running process gets FENCED_INSTANCE_ID.",
+        ),
+        "The error is fatal: nobody has A's partitions until the session of a member without a process ends.",
+        "Very low: a request outlives its process by a session, as at a broker that is paused.",
+        "Nothing, as for W25.",
+        "Handle no join of an instance id after one on a later connection (F29), as for W25.",
+        "Restart the process.",
+    ),
+    Report(
+        "W31",
+        "A cooperative static member that is too late for a round goes on with what that gave away",
+        "4.4.0 (raw requests).",
+        "fsm check classic-group --static --protocol cooperative --disturb rebalance_timeout --property "
+        '"no partition has two users"',
+        (
+            "Static member A joined with nothing, and owns 0 and 1. B joins; A hears of it, and its JoinGroup is late.",
+            "The join phase ends. A keeps its place, with the subscription of its last join: B is assigned 1.",
+            "A's JoinGroup begins the next round, in which A still uses 0 and 1.",
+        ),
+        "Two applications read 1 until A's SyncGroup of the next round is answered. A dynamic member would have been "
+        "removed, and would have lost its partitions.",
+        "Very low: a JoinGroup that takes as long as is left of `max.poll.interval.ms`.",
+        "Nothing: it has not learned that the generation is over.",
+        "Answer UNKNOWN_MEMBER_ID to a static member that owns partitions of an earlier generation than the last one, "
+        "as to a dynamic one that was removed. Not built.",
+        "Poll well within `max.poll.interval.ms`.",
     ),
     Report(
         "H17",

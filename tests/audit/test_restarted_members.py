@@ -1,4 +1,4 @@
-"""Static members that restart, in the traces that the checker writes of what it finds: W13, W14 and W15."""
+"""Static members that restart, and downgrades, in traces that the checker writes of what it finds: W13 to W15, W28."""
 
 from __future__ import annotations
 
@@ -96,6 +96,37 @@ def test_a_target_ends_it(traces: Mapping[str, Lines]) -> None:
     topic = next(topic for line in lines if line["kind"] == "topic_names" for topic in line["settings"])
     after = {**target, "ts_ms": target["ts_ms"] + 1_000, "full": [[topic, 0]]}
     assert findings(sorted([*lines, after], key=lambda line: line["ts_ms"])) == []
+
+
+@pytest.fixture(scope="module")
+def lost() -> Lines:
+    """W28: a failover loses the rebalance of a downgrade."""
+    asked = {"known": ["early"], "properties": ["the group settles"]}
+    (found,) = check(mixed_group(), disturb=["failover", "leave"], disturbances=2, **asked).violations
+    assert found.replayed is not None
+    return [json.loads(line) for line in found.replayed.trace]
+
+
+def test_a_lost_round_is_named(lost: Lines) -> None:
+    (found,) = findings(lost)
+    assert (found.kind, found.cause, found.partitions) == (
+        FindingKind.UNOWNED_PARTITION,
+        Cause.LOST_ROUND,
+        (("foo", 0),),
+    )
+    assert ": W28, " in found.summary
+
+
+def test_a_round_that_a_member_begins_is_not_lost(lost: Lines) -> None:
+    """Nor is one of a group of which a log is missing."""
+    client = next(line["client_id"] for line in lost if line["kind"] == "synced")
+    end_ms = next(line["ts_ms"] for line in lost if line["kind"] == "heartbeat_ok" and line["client_id"] == client)
+    own = next(line for line in lost if line["kind"] == "joining" and line["client_id"] == client)
+    begun = {**own, "ts_ms": end_ms + 1, "detail": "group is already rebalancing"}
+    lines = sorted([*lost, begun], key=lambda line: line["ts_ms"])
+    assert not [one for one in findings(lines) if one.cause is Cause.LOST_ROUND]
+    others = [line for line in lost if line.get("client_id") != client]
+    assert not [one for one in findings(others) if one.cause is Cause.LOST_ROUND]
 
 
 def test_who_keeps_its_id_is_not_replaced(traces: Mapping[str, Lines]) -> None:

@@ -286,3 +286,13 @@ def test_unusable_questions_are_refused() -> None:
         classic_group(protocol="sticky")
     with pytest.raises(InputError, match="give 1 to 6"):
         classic_group(9)
+
+
+def test_a_cooperative_static_member_is_too_late_for_a_round() -> None:
+    """W31: it keeps its place, and what it owns, which is another one's."""
+    asked = ["no partition has two users"]
+    model = classic_group(static=True, protocol="cooperative")
+    (found,) = check(model, disturb=["rebalance_timeout"], disturbances=1, properties=asked).violations
+    assert (found.property, len(found.path)) == (asked[0], 32)
+    assert found.replayed is not None
+    assert not found.replayed.differs

@@ -121,7 +121,7 @@ def test_late_requests_do_no_harm_with_an_interval_or_a_pattern(options: dict[st
 @pytest.mark.parametrize(
     ("options", "states"),
     [
-        ({"static": True}, 485_525),
+        ({"static": True}, 479_841),
         ({}, 747_375),
         ({"topics": {"foo": 1, "bar": 1}}, 796_825),
         ({"search": True}, 775_097),
@@ -184,9 +184,9 @@ def test_a_fixed_coordinator_closes_the_older_connection(number: str) -> None:
         walk.take(steps[late])
 
 
-# Static members. A join of a process that is over, which comes late, and one that comes too soon are cut off.
+# Static members. A join that comes too soon is cut off.
 
-STATIC = ("late_join", "unreleased")
+STATIC = ("unreleased",)
 UNSYNCED, WAITING = Coordinator.CONVERSION_IN_REBALANCE_BUMPS, Coordinator.REPLACEMENT_REBALANCES_IF_WAITING
 
 
@@ -198,15 +198,15 @@ def converted(rules: Rules, members: int = 2, disturbances: int = 1, **options: 
 @pytest.mark.parametrize(
     ("rules", "states", "doomed_at"),
     [
-        (FIXED, 573_654, {}),
-        (broker_without(Coordinator.OWED_JOIN_REBALANCES), 580_218, {"the group settles": 24}),
+        (FIXED, 574_022, {}),
+        (broker_without(Coordinator.OWED_JOIN_REBALANCES), 580_586, {"the group settles": 24}),
     ],
 )
 @pytest.mark.slow
 def test_who_takes_the_place_of_one_that_owes_a_join_rebalances(rules: Rules, states: int, doomed_at: dict) -> None:
     """W13 ends there."""
     model = classic_group(protocol="cooperative", static=True, coordinator=rules)
-    verdict = check(model, disturb=["restart"], disturbances=1, known=["late_join"], every=True)
+    verdict = check(model, disturb=["restart"], disturbances=1, every=True)
     assert (lengths(verdict), verdict.states) == (doomed_at, states)
 
 
@@ -214,11 +214,11 @@ def test_who_takes_the_place_of_one_that_owes_a_join_rebalances(rules: Rules, st
 def test_a_conversion_within_a_rebalance_computes_a_target() -> None:
     """W14 ends there; a second conversion does no harm either."""
     assert lengths(converted(broker_without(UNSYNCED), 1))["the group settles"] == 8
-    assert (converted(FIXED, 1, 2).word, converted(FIXED, 1, 2).states) == ("holds", 1_316)
+    assert (converted(FIXED, 1, 2).word, converted(FIXED, 1, 2).states) == ("holds", 1_390)
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize(("protocol", "states"), [("eager", 408_819), ("cooperative", 555_254)])
+@pytest.mark.parametrize(("protocol", "states"), [("eager", 409_038), ("cooperative", 555_473)])
 def test_a_downgrade_lets_nobody_wait(protocol: str, states: int) -> None:
     """W15 ends there."""
     assert lengths(converted(broker_without(WAITING), protocol=protocol))["the group settles"] == 13
@@ -404,13 +404,39 @@ def test_who_takes_a_place_in_a_round_that_is_lost_joins_again() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("protocol", "states"), [("eager", 4_025_411), ("cooperative", 11_718_029)])
-def test_who_restarts_in_a_round_that_is_lost_goes_on(protocol: str, states: int) -> None:
-    """W29 for a failover and a restart, anywhere: some 30 and 120 CPU seconds."""
-    model = classic_group(static=True, protocol=protocol, coordinator=FIXED)
-    known = ["late_join", "restarts"]
-    verdict = check(model, disturb=["failover", "restart"], disturbances=2, known=known, every=True)
-    assert (verdict.word, verdict.states, verdict.stopped) == ("holds", states, "")
+def test_who_restarts_in_a_round_that_is_lost_goes_on() -> None:
+    """W29 for a failover and a restart, anywhere: some 30 CPU seconds."""
+    model = classic_group(static=True, coordinator=FIXED)
+    verdict = check(model, disturb=["failover", "restart"], disturbances=2, known=["restarts"], every=True)
+    assert (verdict.word, verdict.states, verdict.stopped) == ("holds", 4_126_243, "")
+
+
+KILLED = """
+a subscribes
+a polls
+a is killed and starts again
+a subscribes
+a polls
+broker receives from a: joins, owns nothing
+a receives from broker: epoch 2, is assigned foo-0, foo-1
+a heartbeat interval is over
+broker session of a-1 expires
+broker receives from a, late: joins, owns nothing
+broker receives from a: heartbeat at epoch 2
+a receives from broker: FENCED_INSTANCE_ID
+a polls
+"""
+
+
+def test_the_join_of_a_killed_process_takes_the_place_of_the_next_one() -> None:
+    """W30; its cure is that of W25."""
+    steps = KILLED.strip().splitlines()
+    rules = broker_without(Coordinator.OLDER_CONNECTION_IS_CLOSED)
+    walk = take_steps(consumer_group(static=True, client="fixed", coordinator=rules), steps)
+    assert walk.list_broken() == ["no error ends an application"]
+    walk = take_steps(consumer_group(static=True, client="fixed", coordinator="fixed"), steps[:9])
+    with pytest.raises(LocalProtocolError, match="no such step here"):
+        walk.take(steps[9])
 
 
 @pytest.mark.slow
@@ -422,8 +448,8 @@ def test_classic_groups_are_clean_for_a_failover_and_a_late_request() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("protocol", "states"), [("eager", 37_977_670), ("cooperative", 71_442_385)])
-def test_a_second_conversion_does_no_harm(protocol: str, states: int) -> None:
+@pytest.mark.parametrize("protocol", ["eager", "cooperative"])
+def test_a_second_conversion_does_no_harm(protocol: str) -> None:
     """W15 and W16 for two conversions, anywhere: the whole space, some 120 and 240 CPU seconds."""
     verdict = converted(FIXED, disturbances=2, protocol=protocol)
-    assert (verdict.word, verdict.states, verdict.stopped) == ("holds", states, "")
+    assert (verdict.word, verdict.stopped) == ("holds", "")

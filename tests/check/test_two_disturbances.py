@@ -174,3 +174,40 @@ def test_two_disturbances_of_any_kind_harm_no_mixed_group(protocol: str, left_ou
     kinds = set(model.kinds) - {"restart", "convert"} - left_out
     verdict = check(model, disturb=sorted(kinds), disturbances=2, known=["interrupted"], every=True)
     assert (verdict.word, verdict.states, verdict.stopped) == ("holds", states, "")
+
+
+@pytest.mark.slow
+def test_two_disturbances_of_any_kind_harm_no_static_group() -> None:
+    """Of any kind but `restart`: some 45 CPU seconds."""
+    model = consumer_group(client="fixed", coordinator="fixed", static=True)
+    verdict = check(model, disturb=sorted(KINDS), disturbances=2, known=["unreleased"], every=True)
+    assert (verdict.word, verdict.states, verdict.stopped) == ("holds", 14_531_752, "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_restart_and_one_disturbance_more_in_a_static_group(kind: str) -> None:
+    """W30 ends there: up to 3.6 million states."""
+    model = consumer_group(client="fixed", coordinator="fixed", static=True)
+    known = ["restarts", "unreleased"]
+    verdict = check(model, disturb=[kind, "restart"], disturbances=2, known=known, every=True)
+    assert (verdict.word, verdict.stopped) == ("holds", "")
+
+
+@pytest.mark.slow
+def test_two_disturbances_of_any_kind_harm_no_static_classic_group() -> None:
+    """Eager, of any kind but `restart` and `interrupted` (W27), late joins without an id cut off."""
+    model = classic_group(coordinator="fixed", static=True)
+    kinds = sorted(set(model.kinds) - {"interrupted", "restart"})
+    verdict = check(model, disturb=kinds, disturbances=2, known=["late_join"], every=True)
+    assert (verdict.word, verdict.stopped) == ("holds", "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", sorted(KINDS - {"interrupted"}))
+def test_a_restart_and_one_disturbance_more_in_a_static_classic_group(kind: str) -> None:
+    """Eager: W29 ends there; up to 15 million states."""
+    model = classic_group(coordinator="fixed", static=True)
+    known = ["late_join", "restarts"]
+    verdict = check(model, disturb=[kind, "restart"], disturbances=2, known=known, every=True)
+    assert (verdict.word, verdict.stopped) == ("holds", "")

@@ -274,7 +274,7 @@ def spots() -> Iterator[Spot]:
     mixed = mixed_group(policy="bidirectional")
     yield Spot("W18", taken, questions(mixed, nobody_is_ended(both)), ("expire",), 1, "", "bidirectional")
     yield _late_report()
-    yield _fenced_successor()
+    yield from _static_members()
     yield Spot(
         "H17", "an assignment of an earlier life is used", questions(consumer_group(), all_answered), ("poll_timeout",)
     )
@@ -287,11 +287,19 @@ def _late_report() -> Spot:
     return Spot("W24", what, model, ("late",), 1, "stale double", steps=read_steps("W24"), partitions=6)
 
 
-def _fenced_successor() -> Spot:
-    model = classic_group(static=True)
-    crash = next(one for one in model.properties if one.name == "no error ends an application")
+def _static_members() -> Iterator[Spot]:
+    def asked(model: Model, name: str) -> Model:
+        return questions(model, next(one for one in model.properties if one.name == name))
+
+    ended = "no error ends an application"
     what = "the join of a process that was killed fences the next one"
-    return Spot("W25", what, questions(model, crash), ("restart",), 1, "")
+    yield Spot("W25", what, asked(classic_group(static=True), ended), ("restart",), 1, "")
+    what = "the join of a process that was killed takes the place of the next one, whose session has ended"
+    kinds = ("expire", "restart")
+    yield Spot("W30", what, asked(consumer_group(static=True), ended), kinds, 2, "", known=("unreleased",))
+    cooperative = classic_group(static=True, protocol="cooperative")
+    what = "a static member that was too late for a round goes on with what that gave to another one"
+    yield Spot("W31", what, asked(cooperative, "no partition has two users"), ("rebalance_timeout",), 1, "")
 
 
 def read_steps(number: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import fsm.coordinator
@@ -173,6 +175,33 @@ def test_a_member_that_uses_a_later_connection_has_given_up_the_one_before() -> 
     assert not is_refused("a", 3)
     host.fail_over()
     assert not is_refused("a", 1)  # the connections are those of another broker
+
+
+@pytest.mark.parametrize(
+    ("join", "goes_on"),
+    [
+        (
+            lambda name: ConsumerGroupHeartbeatRequest(
+                "g", name, 0, instance_id="i", rebalance_timeout_ms=1_000, topic_partitions=()
+            ),
+            ConsumerGroupHeartbeatRequest("g", "old", 1, instance_id="i"),
+        ),
+        (lambda _: JoinGroupRequest("g", 10_000, 60_000, "", "i"), JoinGroupRequest("g", 10_000, 60_000, "old", "i")),
+    ],
+    ids=["consumer", "classic"],
+)
+def test_a_process_that_has_joined_on_a_later_connection_is_the_last_one(join: Any, goes_on: Any) -> None:
+    """F29: of static members a join of an earlier process does nothing; what else that sends is refused as ever."""
+    host = a_host(release="fixed")
+
+    def is_closed(message: Any, connection: int) -> bool:
+        return any(answer.body is DISCONNECTED for answer in host.send("c", message, connection=connection).answers)
+
+    assert not is_closed(join("new"), 3)
+    assert is_closed(join("old"), 1)
+    assert not is_closed(goes_on, 1)
+    assert not is_closed(goes_on, 5)
+    assert not is_closed(join("newer"), 4)  # no request of a zombie closes another one's connection
 
 
 def test_the_latest_connections_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:

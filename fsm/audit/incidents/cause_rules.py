@@ -73,7 +73,7 @@ WAITED: tuple[What, ...] = ((K.UNASSIGNED_WORK, C.REVOKED), (K.UNASSIGNED_WORK, 
 
 WEAK_SPOTS = (
     *(C.LEFT_OUT, C.LATE_REQUEST, C.UNTOLD, C.STRANDED, C.EARLY_JOIN, C.OWED_JOIN, C.NO_TARGET, C.FORGOTTEN, C.DELETED),
-    C.INTERRUPTED,
+    *(C.LOST_ROUND, C.INTERRUPTED),
 )
 """Causes with a number in `diagrams/hazards.md`."""
 

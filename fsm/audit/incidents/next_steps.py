@@ -81,6 +81,7 @@ STEPS: dict[FindingKind | Cause | tuple[FindingKind, Cause], Step] = {
     C.OWED_JOIN: Step("Restart any member of the group now, or scale it: nothing else begins the next round"),
     C.NO_TARGET: Step("Restart the member once more, or remove it by its {setting}", INSTANCE_ID),
     C.FORGOTTEN: Step("Restart any member of the group now: nothing tells the one that waits"),
+    C.LOST_ROUND: Step("Restart any member of the group now: nothing else begins the lost round again"),
     C.INTERRUPTED: Step(
         "Close the consumer after a WakeupException or InterruptException, or use a cooperative assignor",
         "partition.assignment.strategy",

@@ -14,7 +14,7 @@
   did not for longer than classic members take to learn of it. Only the coordinator's records show that. It is for
   information if they have no assignments: a member whose log is missing may have had the partition. Partitions that the
   leaving member had never used, and that have no owner in any log, are found only here.
-* W13 to W15, static members that restart: `restarted_members`.
+* W13 to W15, static members that restart, and W28, a downgrade whose rebalance is lost: `restarted_members`.
 * W27, an eager member that was interrupted in its revoked callback: `member.interrupted` finds it by its own log.
 * W12, an early join: UNKNOWN_SERVER_ERROR ended a member of the consumer protocol while a classic one waited for
   generation 1, by its own log or by the coordinator's.
@@ -85,8 +85,15 @@ class _Group:
             max([self.records[-1].record.ts_ms, *(life.end_ms for life in self.rows.lives)]) if self.records else 0
         )
         found = (*find_unclaimed(self.records), *_find_left_behind(self))
-        ended = (one if one.end_ms else one._replace(end_ms=last_ms) for one in found)
+        ended = (self._until_told(one if one.end_ms else one._replace(end_ms=last_ms)) for one in found)
         return [one for one in ended if (one.end_ms or 0) - one.start_ms > self.learns_ms + NOTIFIED_MS]
+
+    def _until_told(self, one: Unclaimed) -> Unclaimed:
+        """The rebalance of a downgrade is not lost if one of its members begins another one after that generation."""
+        turns = (turn for member in one.others for turn in self.turns.get(member, []) if turn.epoch != one.epoch)
+        does_more = (turn for turn in turns if turn.cause or turn.removed or turn.epoch is not None)
+        after = (turn for turn in does_more if turn.end_ms > one.start_ms - self.slack_ms)
+        return one._replace(end_ms=min([one.end_ms or 0, *(max(turn.start_ms, one.start_ms) for turn in after)]))
 
     @property
     def learns_ms(self) -> int:

@@ -1,4 +1,4 @@
-"""Weak spots of restarted static members in the coordinator's records: W13, W14 and W15.
+"""Weak spots of restarted static members and of downgrades in the coordinator's records: W13, W14, W15 and W28.
 
 Partitions stay without owner, or assigned to a member that is not notified, until the next generation or target:
 
@@ -7,8 +7,10 @@ Partitions stay without owner, or assigned to a member that is not notified, unt
 * W14, no target: a classic group is converted without assignments, and the targets of all its members stay empty.
 * W15, forgotten: a consumer group becomes a classic one in the generation of a member that waited; the group's
   assignment of it has more partitions than the member was sent.
+* W28, a lost round: a consumer group becomes a classic one without the partitions of members that left. The rebalance
+  that is to assign them follows at once, or not at all: whether members began one is in their logs.
 
-All three need `__consumer_offsets`, because a broker's log does not have the assignments of classic groups.
+All of them need `__consumer_offsets`, because a broker's log does not have the assignments of classic groups.
 """
 
 from __future__ import annotations
@@ -39,6 +41,10 @@ class Unclaimed(NamedTuple):
     topics: frozenset[str]
     why: str
     place: Place
+    epoch: int | None = None
+    """Of a lost round: the generation before it."""
+    others: frozenset[str] = frozenset()
+    """Its members."""
 
 
 class _Held(NamedTuple):
@@ -135,7 +141,7 @@ class _Group:
         if last.epoch == self.generation.epoch:
             return list(self._find_replaced(last, states))
         self.before = last
-        return list(self._find_forgotten(states, before))
+        return [*self._find_forgotten(states, before), *self._find_left_over(states, before)]
 
     def _find_replaced(self, last: _Generation, states: Sequence[CoordinatorRecord]) -> Iterator[Unclaimed]:
         """W13: a member replaced another one that had partitions to revoke."""
@@ -161,6 +167,19 @@ class _Group:
                 why = f"the downgrade assigned {names(missing)} to {one.member or one.record.member_id} within its "
                 why += f"generation, {epoch}, and nothing tells it: {summarize('W15')}"
                 yield _leave_unclaimed(Cause.FORGOTTEN, one, missing, why)
+
+    def _find_left_over(
+        self, states: Sequence[CoordinatorRecord], before: Mapping[str, tuple[int, frozenset[Partition]]]
+    ) -> Iterator[Unclaimed]:
+        """W28, unless a member begins a rebalance: what the downgrade took from members that left is assigned to
+        nobody. Only if the logs of all that stayed were read.
+        """
+        held = frozenset[Partition]().union(*(partitions for _, partitions in before.values()))
+        left = by_partition(held - self.generation.assigned)
+        if left and all(one.member for one in states) and not any(topic.startswith(ID) for topic, _ in left):
+            why = f"the downgrade left {names(left)} to a rebalance that no member was told of, as after a failover of "
+            found = _leave_unclaimed(Cause.LOST_ROUND, states[0], left, f"{why}its coordinator: {summarize('W28')}")
+            yield found._replace(epoch=self.generation.epoch, others=frozenset(one.member for one in states))
 
     def _convert(self, last: CoordinatorRecord) -> list[Unclaimed]:
         """W14: members have subscriptions, and all targets are empty."""

@@ -299,7 +299,7 @@ class Choice(Enum):
     OLDER_CONNECTION_IS_CLOSED = (
         "F29",
         "fixed",
-        "a connection is closed when its member has used a later one; its requests are not handled (W6, W8, W10, W24)",
+        "no request is handled after one of its member, or a join of its instance id, on a later connection (W8, W25)",
         "a request that a member has sent again on a later connection is handled when it arrives",
     )
     CLASSIC_COMPUTES_TARGET = (

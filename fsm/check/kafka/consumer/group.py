@@ -24,7 +24,7 @@ from fsm.check.kafka.targets import IS_EQUIVARIANT, equivariant_target
 from fsm.check.kafka.topics import CHANGES, CLUSTER, Topics
 from fsm.check.model import Condition, Disturbance, Fault, Model, Notification, View, Wire
 from fsm.coordinator.consumer.invariants import INVARIANTS
-from fsm.coordinator.host import member_of
+from fsm.coordinator.host import senders_of
 from fsm.coordinator.model.context import BrokerConfig, Context
 from fsm.coordinator.model.dialect import Choice as CoordinatorChoice
 from fsm.coordinator.model.dialect import Dialect as CoordinatorDialect
@@ -201,8 +201,8 @@ def outdates_of(rules: CoordinatorDialect) -> Callable[[Any, Any], bool] | None:
 
 
 def _outdates(arrived: Any, late: Any) -> bool:
-    sender = member_of(getattr(arrived, "body", None))
-    return sender is not None and sender == member_of(getattr(late, "body", None))
+    senders = senders_of(getattr(arrived, "body", None))
+    return not {*senders}.isdisjoint(senders_of(getattr(late, "body", None)))
 
 
 def list_asked_of_members(dialects: Sequence[MemberDialect]) -> Iterator[str]:
