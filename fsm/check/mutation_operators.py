@@ -66,10 +66,13 @@ class Met:
     def __init__(self) -> None:
         self.cells: dict[int, tuple[Compiled, set[Pair]]] = {}
         self.answers: dict[Callable[..., Any], set[Any]] = {}
+        self.now: set[str] = set()
+        """The places that were reached since the caller last exchanged this set."""
 
     def note_cell(self, table: Compiled, state: Symbol, event: Symbol) -> None:
         """Records the lookup of a table cell."""
         self.cells.setdefault(id(table), (table, set()))[1].add((state, event))
+        self.now.add(_cell_place(table, state, event))
 
     @contextmanager
     def watching(self, functions: Iterable[FunctionType]) -> Iterator[None]:
@@ -98,6 +101,7 @@ class Met:
 
     def _note_answer(self, function: FunctionType, original: Callable[..., Any], *args: Any, **named: Any) -> Any:
         answers = self.answers.setdefault(function, set())
+        self.now.add(_place(function))
         found = original(*args, **named)
         answers.add(found if isinstance(found, bool) else None)
         return found
@@ -121,8 +125,12 @@ def _rows(table: Compiled) -> Iterable[list[Pair]]:
     return found.values()
 
 
+def _cell_place(table: Compiled, state: Symbol, event: Symbol) -> str:
+    return f"{table.name}.{state.name}.{event.name}"
+
+
 def _of_row(table: Compiled, pairs: Sequence[Pair], is_met: bool) -> Iterator[Mutant]:
-    names = [f"{table.name}.{state.name}.{event.name}" for state, event in pairs]
+    names = [_cell_place(table, *pair) for pair in pairs]
     cell = table[pairs[0]]
     made: set[Any] = {cell.steps}
     for operator, detail, steps in _variants(table, cell):

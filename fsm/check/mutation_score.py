@@ -7,21 +7,24 @@ model's own; else it survives, and a property may be missing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any, NamedTuple
 
-from fsm.check.model import Component, Model
+from fsm.check.model import Choice, Component, Model
 from fsm.check.mutation_operators import OPERATORS, Flips, Met, Mutant, of_choices, of_rules, of_tables
 from fsm.check.search import USUAL, Limits
-from fsm.check.verdict import Verdict, check
+from fsm.check.verdict import Verdict, check, count_steps
 from fsm.errors import FsmError, InputError
 
 ROOM = 10
-"""The factor of the model's states, plus `SOME`, at which the search of a mutant is stopped."""
-SOME = 100_000
+"""The factor of the model's states and of its steps at which the search of a mutant is stopped, plus `SOME`."""
+SOME = 2_000
+STEP_S = 1.0
+"""CPU seconds of a step of a mutant: those of a model take less than a ms, or a few."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,8 @@ class Score:
     model: Verdict
     """The verdict on the unchanged model."""
     outcomes: tuple[Outcome, ...]
+    untried: int = 0
+    """The count of mutants that were not tried because Ctrl-C ended the run."""
 
     def count(self, word: str) -> int:
         """The count of mutants with this result."""
@@ -89,45 +94,66 @@ class Score:
             "disturbances": self.model.disturbances,
             "score": round(self.share, 4),
             **{word.replace(" ", "_"): self.count(word) for word in words},
+            **({"untried": self.untried} if self.untried else {}),
             "mutants": [one.document() for one in self.outcomes],
         }
 
 
-@dataclass
 class _Steps:
-    """The steps of the original components, and whether those of a mutant differ."""
+    """The steps of the original components, the places that each of them reaches, and whether those of a mutant differ.
 
-    known: dict[Hashable, Any] = field(default_factory=dict)
-    differs: bool = False
+    A step that does not reach the place of a mutant is looked up.
+    """
 
-    def watch(self, model: Model, *, learns: bool) -> Model:
-        """The model with its steps and choices recorded, or compared. Counterexamples are not replayed: nobody reads
-        them."""
-        components = [self._component(one, learns=learns) for one in model.components]
+    def __init__(self, met: Met) -> None:
+        self.known: dict[Hashable, Any] = {}
+        self.differs = False
+        self._met = met
+        self._reaching: defaultdict[str, set[Hashable]] = defaultdict(set)
+        self._changed: set[Hashable] = set()
+        """The steps that the mutant may change; all if it is empty, as for choices, whose places no step records."""
+
+    def begin(self, mutant: Mutant) -> None:
+        """Compares the steps of this mutant from now on."""
+        self.differs = False
+        self._changed = set[Hashable]().union(*(self._reaching[place] for place in mutant.places))
+
+    def watch(self, model: Model, disturb: Sequence[str], *, learns: bool) -> Model:
+        """The model with its steps and choices recorded, or compared, those of disabled disturbances left out.
+
+        Counterexamples are not replayed: nobody reads them.
+        """
+        enabled = {"", *disturb, *(model.goal.by if model.goal is not None else ())}
+        components = [self._component(one, enabled, learns=learns) for one in model.components]
         return replace(model, components=components, replay=None)
 
-    def _component(self, one: Component, *, learns: bool) -> Component:
-        def note(key: Hashable, found: Any) -> Any:
+    def _component(self, one: Component, enabled: Collection[str], *, learns: bool) -> Component:
+        def choices(state: Any) -> tuple[Choice, ...]:
+            return tuple(c for c in one.choices(state) if c.disturbance in enabled or c.free_when)
+
+        def take(*given: Any) -> Any:
+            key = (one.name, *((type(part), part) for part in given))
+            function = one.step if len(given) > 1 else choices
             if learns:
-                self.known[key] = found
-            elif not self.differs and self.known.get(key, self) != found:
-                self.differs = True
-            return found
-
-        def choices(state: Any) -> Any:
-            return note((one.name, state), tuple(one.choices(state)))
-
-        def step(state: Any, given: Any) -> Any:
+                self._met.now = reached = set[str]()
+                found = self.known[key] = function(*given)
+                for place in reached:
+                    self._reaching[place].add(key)
+                return found
+            if self._changed and key not in self._changed and key in self.known:
+                return self.known[key]
             try:
-                return note((one.name, state, given), one.step(state, given))
+                found = function(*given)
             except Exception:
                 self.differs = True
                 raise
+            self.differs = self.differs or self.known.get(key, self) != found
+            return found
 
         if learns:
             self.known[one.name] = one.start
         self.differs = self.differs or self.known.get(one.name, one.start) != one.start
-        return replace(one, choices=choices, step=step)
+        return replace(one, choices=take, step=take)
 
 
 def score(
@@ -140,24 +166,29 @@ def score(
     properties: Sequence[str] = (),
     limits: Limits = USUAL,
     progress: Callable[[int, int, str], None] = lambda _done, _all, _name: None,
+    report: Callable[[Outcome], None] = lambda _outcome: None,
 ) -> Score:
     """Tries the mutants of a model, or those that `which` names: an operator, `OPERATOR:PLACE`, or a whole name.
 
-    Raises `InputError` if the model itself does not hold, and for a name of no mutant.
+    `report` gets the result of each mutant at once. Ctrl-C ends it with the results so far, once the first mutant is
+    tried. Raises `InputError` if the model itself does not hold, and for a name of no mutant.
     """
-    met, steps = Met(), _Steps()
+    met = Met()
+    steps = _Steps(met)
     asked: dict[str, set[Any]] = {}
 
     def explore(limits: Limits, *, learns: bool) -> Verdict:
-        model = steps.watch(subject.make(), learns=learns)
+        model = steps.watch(subject.make(), disturb, learns=learns)
         return check(
             model, disturb=disturb, disturbances=disturbances, known=known, properties=properties, limits=limits
         )
 
     progress(0, 0, "the model as it is")
-    with met.watching(subject.rules), subject.asked(asked):
-        explore(limits, learns=False)
-    model = explore(limits, learns=True)  # watched dialects are different objects: their states compare as different
+    if subject.flips:
+        with subject.asked(asked):  # such dialects are different objects: states with them compare as different
+            explore(limits, learns=False)
+    with met.watching(subject.rules):
+        model = explore(limits, learns=True)
     if model.violations:
         broken = model.violations[0].property
         raise InputError(
@@ -167,18 +198,28 @@ def score(
         )
     rules = of_rules(subject.rules, met, subject.computing)
     mutants = choose([*of_tables(met), *rules, *of_choices(subject.flips, asked)], which, model.model)
-    room = min(limits.max_states, ROOM * model.states + SOME)
-    outcomes = []
-    for number, mutant in enumerate(mutants, 1):
-        progress(number, len(mutants), mutant.name)
-        outcomes.append(_try(mutant, steps, lambda: explore(replace(limits, max_states=room), learns=False)))
-    return Score(model, tuple(outcomes))
+    room = replace(
+        limits,
+        max_states=min(limits.max_states, ROOM * model.states + SOME),
+        max_steps=ROOM * model.memo_steps + SOME,
+        step_s=STEP_S,
+    )
+    outcomes: list[Outcome] = []
+    try:
+        for number, mutant in enumerate(mutants, 1):
+            progress(number, len(mutants), mutant.name)
+            outcomes.append(_try(mutant, steps, lambda: explore(room, learns=False)))
+            report(outcomes[-1])
+    except KeyboardInterrupt:
+        if not outcomes:
+            raise
+    return Score(model, tuple(outcomes), len(mutants) - len(outcomes))
 
 
 def _try(mutant: Mutant, steps: _Steps, explore: Callable[[], Verdict]) -> Outcome:
     if not mutant.is_met:
         return Outcome(mutant, "not met")
-    steps.differs = False
+    steps.begin(mutant)
     try:
         with mutant.patch():
             found = explore()
@@ -186,8 +227,7 @@ def _try(mutant: Mutant, steps: _Steps, explore: Callable[[], Verdict]) -> Outco
         return Outcome(mutant, "killed", f"cannot be explored: {problem}".splitlines()[0])
     if found.violations:
         one = found.violations[0]
-        taken = len(one.path) if one.doomed_at is None else one.doomed_at
-        return Outcome(mutant, "killed", one.property, one.disturbances, taken, found.states)
+        return Outcome(mutant, "killed", one.property, one.disturbances, count_steps(one), found.states)
     word = "stopped" if found.stopped else "survived" if steps.differs else "same"
     return Outcome(mutant, word, states=found.states)
 
@@ -224,12 +264,13 @@ def lines(found: Score) -> Iterator[str]:
     if model.stopped:
         yield f"  which was stopped at {model.stopped}: states beyond were not explored"
     yield f"  beside them {found.count('same')} of which no step differs, {found.count('not met')} of what is never met"
+    if found.untried:
+        yield f"  ended by Ctrl-C: {found.untried} more mutants were not tried"
     for word in ("survived", "stopped", "killed", "same", "not met"):
-        yield from _list_outcomes(word, [one for one in found.outcomes if one.word == word])
+        yield from (describe(one) for one in found.outcomes if one.word == word)
 
 
-def _list_outcomes(word: str, outcomes: Iterable[Outcome]) -> Iterator[str]:
-    for one in outcomes:
-        how = f" by {one.property!r}" if one.property else ""
-        path = f", disturbances {one.disturbances}, steps {one.steps}" if one.property else ""
-        yield f"{word:<9} {one.mutant.name}{how}{path}"
+def describe(one: Outcome) -> str:
+    """The result of a mutant on one line."""
+    how = f" by {one.property!r}, disturbances {one.disturbances}, steps {one.steps}" if one.property else ""
+    return f"{one.word:<9} {one.mutant.name}{how}"

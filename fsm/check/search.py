@@ -12,6 +12,7 @@ verdict says so.
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -48,6 +49,8 @@ class Limits:
     """Bytes of states, keys, tables and, roughly, the objects behind them; temporary arrays of NumPy do not count."""
     step_s: float = 10.0
     """CPU seconds of one step of a component; a longer step is a counterexample."""
+    max_steps: int = sys.maxsize
+    """Different steps of components."""
 
     @property
     def beyond_memory(self) -> str:
@@ -248,6 +251,8 @@ class Search:
         """The limit that is reached; empty if there is none."""
         if max(self.met, self.states.size) > self.limits.max_states:
             return f"more than {self.limits.max_states:,} states"
+        if self.space.taken > self.limits.max_steps:
+            return f"more than {self.limits.max_steps:,} steps of components"
         return self.limits.beyond_memory if self.nbytes > self.limits.max_memory else ""
 
     @property

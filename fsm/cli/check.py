@@ -145,16 +145,23 @@ def _mutate(
 ) -> int:
     """Tries mutants of the model's tables and rules; returns 1 if one survives, 2 if a limit stopped one."""
     from fsm.check.kafka.mutants import subject
-    from fsm.check.mutation_score import lines, score
+    from fsm.check.mutation_score import Outcome, describe, lines, score
 
     for option in ("memo", "engine", "dir", "folder", "every", "symmetry"):
         if getattr(args, option):
             named = {"folder": "-o"}.get(option, f"--{option}")
             raise InputError(f"{named} does not go with --mutate", args.model, "leave it out")
 
+    clears = "\r\x1b[K" if sys.stderr.isatty() else ""
+
     def show(done: int, of: int, name: str) -> None:
-        if sys.stderr.isatty():
-            sys.stderr.write(f"\r\x1b[Kfsm check: {f'mutant {done} of {of}, ' if of else ''}{name}"[:200])
+        if clears:
+            sys.stderr.write(f"{clears}fsm check: {f'mutant {done} of {of}, ' if of else ''}{name}"[:200])
+            sys.stderr.flush()
+
+    def report(one: Outcome) -> None:
+        if one.word != "not met":
+            sys.stderr.write(f"{clears}{describe(one)}\n")
             sys.stderr.flush()
 
     found = score(
@@ -166,13 +173,15 @@ def _mutate(
         properties=args.property,
         limits=limits,
         progress=show,
+        report=report,
     )
-    if sys.stderr.isatty():
-        sys.stderr.write("\r\x1b[K")
+    sys.stderr.write(clears)
     if args.json:
         out(json.dumps(found.document(), ensure_ascii=False, indent=2) + "\n")
     else:
         out("".join(f"{line}\n" for line in lines(found)))
+    if found.untried:
+        raise KeyboardInterrupt("said")
     return 1 if found.count("survived") else 2 if found.count("stopped") else 0
 
 

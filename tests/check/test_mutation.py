@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
+from typing import Any
 
 import pytest
 
-from fsm.check import Limits, compose
+from fsm.check import Component, Limits, Model, Step, compose
 from fsm.check.kafka.application import ASSIGNS_NEW
 from fsm.check.kafka.classic.coordinator import ANSWERED_ONCE
 from fsm.check.kafka.classic.group import classic_group
@@ -15,7 +17,7 @@ from fsm.check.kafka.consumer.group import consumer_group
 from fsm.check.kafka.consumer.shell import JOINS_EMPTY, ONE_HEARTBEAT
 from fsm.check.kafka.mutants import subject
 from fsm.check.mutation import replace_function
-from fsm.check.mutation_score import Score, Subject, lines, score
+from fsm.check.mutation_score import Outcome, Score, Subject, lines, score
 from fsm.coordinator.classic.invariants import COUNTS, STORED
 from fsm.errors import InputError
 from fsm.table import Symbol, Table, row
@@ -82,6 +84,51 @@ def test_mutants_of_tables_are_killed_or_told() -> None:
 
 def test_the_same_mutants_come_out_the_same() -> None:
     assert of_lift().document() == of_lift().document()
+
+
+def test_steps_that_do_not_reach_a_mutant_are_looked_up() -> None:
+    taken: list[str] = []
+
+    def count(one: Component) -> Component:
+        def step(state: Any, given: Any) -> Step:
+            taken.append(one.name)
+            return one.step(state, given)
+
+        return replace(one, step=step)
+
+    def make() -> Model:
+        taken.clear()  # those of the last exploration remain
+        model = compose([DOOR, LIFT], ["door.OPEN,lift.MOVING"], "door.OPEN")
+        return replace(model, components=[count(one) for one in model.components])
+
+    (found,) = score(Subject(make), ["ignore:lift.WAITING.LEAVE"]).outcomes
+    assert (found.word, {*taken}) == ("killed", {"lift"})
+
+
+def test_each_result_is_reported_at_once_and_an_interrupt_leaves_those_known() -> None:
+    reported: list[Outcome] = []
+
+    def report(one: Outcome) -> None:
+        reported.append(one)
+        if len(reported) == 3:
+            raise KeyboardInterrupt
+
+    found = score(Subject(lambda: compose([DOOR, LIFT], goal="door.OPEN")), report=report)
+    assert found.outcomes == tuple(reported)
+    assert found.untried > 0
+    assert f"  ended by Ctrl-C: {found.untried} more mutants were not tried" in lines(found)
+
+
+def test_a_mutant_with_many_more_steps_than_its_model_is_stopped() -> None:
+    made = subject("classic-group", lambda: classic_group(1, coordinator="fixed"))
+    (found,) = score(made, ["lose:classic-group.EMPTY.MEMBER_ID_GIVEN:REMEMBER_ID"]).outcomes
+    assert (found.word, found.states < 10_000) == ("stopped", True)
+
+
+def test_a_mutant_whose_cluster_never_settles_is_not_explored() -> None:
+    made = subject("connect", lambda: connect(settled=True))
+    (found,) = score(made, ["drop:connect-worker.DISCONNECTED.COORDINATOR_FOUND"]).outcomes
+    assert (found.word, "has not settled after 200 steps" in found.property) == ("killed", True)
 
 
 def test_nothing_of_a_mutant_stays() -> None:

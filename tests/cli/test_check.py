@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fsm.check import mutation_score
 from fsm.check.catalog import SHIPPED, make_model, options_of
 from fsm.cli import main
 from fsm.cli.check_options import GROUPS
@@ -198,11 +199,25 @@ def test_mutants_are_told_with_what_kills_them(capsys: pytest.CaptureFixture[str
     document = json.loads(printed)
     assert (status, document["score"], document["killed"]) == (0, 1.0, 2)
     assert {one["outcome"] for one in document["mutants"]} == {"killed"}
-    status, printed, _ = run(capsys, *ONE_ROW, "repeat:consumer-group.ASSIGNING.LAST_MEMBERS_REMOVED")
-    assert (status, "survived  repeat:consumer-group.ASSIGNING.LAST_MEMBERS_REMOVED:BUMP_GROUP_EPOCH" in printed) == (
-        1,
-        True,
-    )
+    status, printed, meanwhile = run(capsys, *ONE_ROW, "repeat:consumer-group.ASSIGNING.LAST_MEMBERS_REMOVED")
+    told = "survived  repeat:consumer-group.ASSIGNING.LAST_MEMBERS_REMOVED:BUMP_GROUP_EPOCH"
+    assert (status, told in printed, told in meanwhile) == (1, True, True)
+    assert {*meanwhile.splitlines()} < {*printed.splitlines()}
+
+
+def test_an_interrupt_leaves_the_mutants_that_were_tried(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = mutation_score.describe
+
+    def interrupt(one: mutation_score.Outcome) -> str:
+        monkeypatch.setattr(mutation_score, "describe", first)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(mutation_score, "describe", interrupt)
+    status, printed, _ = run(capsys, *ONE_ROW, "drop:consumer-member.JOINING.HB_SENT,lose")
+    assert (status, "ended by Ctrl-C" in printed) == (130, True)
+    assert printed.endswith("drop:consumer-member.JOINING.HB_SENT by 'no deadlock', disturbances 0, steps 1\n")
 
 
 @pytest.mark.parametrize(

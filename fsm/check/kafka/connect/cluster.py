@@ -306,6 +306,8 @@ SCENARIOS = {
 LAST = "initial rebalance delay is over"
 """The step that is taken last, so that all workers have joined before."""
 NOT_NOW = ("starts", "stops", "is bounced", "heartbeat interval is over")
+SETTLED_AFTER = 200
+"""The number of steps after which a cluster has settled; three workers take 35."""
 
 
 def scenario_of(name: str) -> Scenario:
@@ -316,10 +318,15 @@ def scenario_of(name: str) -> Scenario:
 
 
 def settle(model: Model, there: str) -> Path:
-    """A path without disturbances to a stable cluster of these workers, led by the first one."""
+    """A path without disturbances to a stable cluster of these workers, led by the first one.
+
+    Raises `InputError` if there is none: the rules of the workers may have been changed.
+    """
     walk = Walk(model)
     for name in there:
         walk.take(f"{name} starts")
     while free := [one for one in walk.options() if not one.disturbance and one.action not in NOT_NOW]:
+        if len(walk.path) > SETTLED_AFTER:
+            raise InputError(f"has not settled after {SETTLED_AFTER} steps", model.name, "begin without --settled")
         walk.take(str(next((one for one in free if one.action != LAST), free[0])))
     return walk.path
