@@ -210,7 +210,7 @@ def test_an_interrupt_leaves_the_mutants_that_were_tried(
 ) -> None:
     first = mutation_score.describe
 
-    def interrupt(one: mutation_score.Outcome) -> str:
+    def interrupt(_one: mutation_score.Outcome) -> str:
         monkeypatch.setattr(mutation_score, "describe", first)
         raise KeyboardInterrupt
 
