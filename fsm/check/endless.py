@@ -6,6 +6,7 @@ in its main thread and between bytecodes: in another thread, or inside one call 
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -40,7 +41,7 @@ def within(limit_s: float, call: Callable[P, T], *given: P.args, **named: P.kwar
 
     It is called a second time because a virtual machine that was suspended may count more CPU time than there was.
     """
-    if signal.getsignal(signal.SIGVTALRM) is not _give_up:
+    if limit_s == math.inf or signal.getsignal(signal.SIGVTALRM) is not _give_up:
         return call(*given, **named)
     for _ in range(2):
         signal.setitimer(signal.ITIMER_VIRTUAL, limit_s, limit_s)

@@ -1,7 +1,7 @@
 """The mutation score: which mutants of a model its properties kill.
 
 The model is explored once unchanged, to find the rows, rules and choices that are ever met. Then each mutant is
-explored: it is killed by the first property that it breaks; it is the same if no step of any component differs from the
+explored: it is killed by the first property that it breaks; it is the same if no step that is taken differs from the
 model's own; else it survives, and a property may be missing.
 """
 
@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any, NamedTuple
 
+from fsm.check.endless import EndlessError, watching, within
 from fsm.check.model import Choice, Component, Model
 from fsm.check.mutation_operators import OPERATORS, Flips, Met, Mutant, of_choices, of_rules, of_tables
-from fsm.check.search import USUAL, Limits
+from fsm.check.search import USUAL, Limits, Search
 from fsm.check.verdict import Verdict, check, count_steps
 from fsm.errors import FsmError, InputError
 
@@ -100,14 +101,16 @@ class Score:
 
 
 class _Steps:
-    """The steps of the original components, the places that each of them reaches, and whether those of a mutant differ.
+    """The steps of the original components, the places that each of them reaches, and which of a mutant differ.
 
     A step that does not reach the place of a mutant is looked up.
     """
 
     def __init__(self, met: Met) -> None:
         self.known: dict[Hashable, Any] = {}
-        self.differs = False
+        self.different: set[Hashable] = set()
+        self._waiting: dict[Hashable, tuple[str, bool]] = {}
+        """Steps that cost nothing under a condition: the condition, and whether they are a disturbance otherwise."""
         self._met = met
         self._reaching: defaultdict[str, set[Hashable]] = defaultdict(set)
         self._changed: set[Hashable] = set()
@@ -115,7 +118,7 @@ class _Steps:
 
     def begin(self, mutant: Mutant) -> None:
         """Compares the steps of this mutant from now on."""
-        self.differs = False
+        self.different.clear()
         self._changed = set[Hashable]().union(*(self._reaching[place] for place in mutant.places))
 
     def watch(self, model: Model, disturb: Sequence[str], *, learns: bool) -> Model:
@@ -123,16 +126,29 @@ class _Steps:
 
         Counterexamples are not replayed: nobody reads them.
         """
-        enabled = {"", *disturb, *(model.goal.by if model.goal is not None else ())}
-        components = [self._component(one, enabled, learns=learns) for one in model.components]
+        by = () if model.goal is None else model.goal.by
+        components = [self._watch(one, self._choose(one, disturb, by), learns=learns) for one in model.components]
         return replace(model, components=components, replay=None)
 
-    def _component(self, one: Component, enabled: Collection[str], *, learns: bool) -> Component:
-        def choices(state: Any) -> tuple[Choice, ...]:
-            return tuple(c for c in one.choices(state) if c.disturbance in enabled or c.free_when)
+    def _choose(self, one: Component, disturb: Collection[str], by: Collection[str]) -> Callable[[Any], Any]:
+        """The choices of a component without those that no search takes."""
 
+        def choices(state: Any) -> tuple[Choice, ...]:
+            found = []
+            for c in one.choices(state):
+                is_certain = not c.disturbance or c.disturbance in by
+                if c.free_when and not is_certain:
+                    key = _key(one, state, c.label if c.given is None else c.given)
+                    self._waiting[key] = c.free_when, c.disturbance in disturb
+                if is_certain or c.free_when or c.disturbance in disturb:
+                    found.append(c)
+            return tuple(found)
+
+        return choices
+
+    def _watch(self, one: Component, choices: Callable[[Any], Any], *, learns: bool) -> Component:
         def take(*given: Any) -> Any:
-            key = (one.name, *((type(part), part) for part in given))
+            key = _key(one, *given)
             function = one.step if len(given) > 1 else choices
             if learns:
                 self._met.now = reached = set[str]()
@@ -145,15 +161,38 @@ class _Steps:
             try:
                 found = function(*given)
             except Exception:
-                self.differs = True
+                self.different.add(key)
                 raise
-            self.differs = self.differs or self.known.get(key, self) != found
+            if self.known.get(key, self) != found:
+                self.different.add(key)
             return found
 
         if learns:
             self.known[one.name] = one.start
-        self.differs = self.differs or self.known.get(one.name, one.start) != one.start
+        elif self.known.get(one.name, one.start) != one.start:
+            self.different.add(one.name)
         return replace(one, choices=take, step=take)
+
+    def differ_in(self, search: Search) -> bool:
+        """Whether a step that differs is taken in this search: the search computes more than it takes."""
+        rows = search.rows(slice(0, search.met))
+        before_last = search.layers[search.most] if len(search.layers) > search.most else search.met
+
+        def is_taken(key: Any) -> bool:
+            if key not in self._waiting:
+                return True
+            name, (_, state), _ = key
+            (condition, costs), who = self._waiting[key], search.space.index[name]
+            here = search.space.cells[who].states()[rows[:, who]] == search.space.parts[who].number(state)
+            free = search.steps.ask(condition, search.model.conditions[condition], rows)
+            return bool((here & free).any() or (costs and here[:before_last].any()))
+
+        return any(map(is_taken, self.different))
+
+
+def _key(one: Component, *given: Any) -> Hashable:
+    """The key of a component's step on an input, or of its choices; 1 and True are different."""
+    return (one.name, *((type(part), part) for part in given))
 
 
 def score(
@@ -177,18 +216,32 @@ def score(
     steps = _Steps(met)
     asked: dict[str, set[Any]] = {}
 
-    def explore(limits: Limits, *, learns: bool) -> Verdict:
-        model = steps.watch(subject.make(), disturb, learns=learns)
-        return check(
-            model, disturb=disturb, disturbances=disturbances, known=known, properties=properties, limits=limits
+    def explore(limits: Limits, *, learns: bool) -> tuple[Verdict, Search]:
+        searches: list[Search] = []
+
+        def make(*given: Any) -> Search:
+            searches.append(Search(*given))
+            return searches[-1]
+
+        with watching():  # a model may take steps until it has settled
+            model = within(USUAL.step_s, subject.make)
+        verdict = check(
+            steps.watch(model, disturb, learns=learns),
+            disturb=disturb,
+            disturbances=disturbances,
+            known=known,
+            properties=properties,
+            limits=limits,
+            engine=make,
         )
+        return verdict, searches[-1]
 
     progress(0, 0, "the model as it is")
     if subject.flips:
         with subject.asked(asked):  # such dialects are different objects: states with them compare as different
             explore(limits, learns=False)
     with met.watching(subject.rules):
-        model = explore(limits, learns=True)
+        model, _ = explore(limits, learns=True)
     if model.violations:
         broken = model.violations[0].property
         raise InputError(
@@ -216,19 +269,23 @@ def score(
     return Score(model, tuple(outcomes), len(mutants) - len(outcomes))
 
 
-def _try(mutant: Mutant, steps: _Steps, explore: Callable[[], Verdict]) -> Outcome:
+def _try(mutant: Mutant, steps: _Steps, explore: Callable[[], tuple[Verdict, Search]]) -> Outcome:
     if not mutant.is_met:
         return Outcome(mutant, "not met")
     steps.begin(mutant)
     try:
         with mutant.patch():
-            found = explore()
-    except FsmError as problem:  # no model any more: a step that is not pure, a table that contradicts itself
+            found, search = explore()
+            differs = not found.violations and steps.differ_in(search)
+    except (
+        FsmError,
+        EndlessError,
+    ) as problem:  # no model any more: a step that is not pure, a cluster that never settles
         return Outcome(mutant, "killed", f"cannot be explored: {problem}".splitlines()[0])
     if found.violations:
         one = found.violations[0]
         return Outcome(mutant, "killed", one.property, one.disturbances, count_steps(one), found.states)
-    word = "stopped" if found.stopped else "survived" if steps.differs else "same"
+    word = "stopped" if found.stopped else "survived" if differs else "same"
     return Outcome(mutant, word, states=found.states)
 
 

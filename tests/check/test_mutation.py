@@ -18,6 +18,15 @@ from fsm.check.kafka.consumer.shell import JOINS_EMPTY, ONE_HEARTBEAT
 from fsm.check.kafka.mutants import subject
 from fsm.check.mutation import replace_function
 from fsm.check.mutation_score import Outcome, Score, Subject, lines, score
+from fsm.connect.simulation.invariants import SAME_OUTPUT
+from fsm.connect.simulation.membership import (
+    FORGETS_ID,
+    JOINING_WAITS,
+    LEAVES,
+    ONE_JOIN,
+    RECORDED,
+    SETTLED_MEMBER,
+)
 from fsm.coordinator.classic.invariants import COUNTS, STORED
 from fsm.errors import InputError
 from fsm.table import Symbol, Table, row
@@ -285,6 +294,24 @@ def test_a_callback_that_assigns_what_is_in_use_is_found() -> None:
     name = "lose:consumer-member.UNSUBSCRIBED.APPLY_ASSIGNMENT:SET_OWNED"
     (found,) = score(made, [name], disturb=["expire"], disturbances=1, properties=[ASSIGNS_NEW]).outcomes
     assert (found.word, found.property) == ("killed", ASSIGNS_NEW)
+
+
+CONNECT_SURVIVED_ONCE = {
+    "lose:connect-worker.DISCONNECTED.STOP:LEAVE_GROUP": LEAVES,
+    "repeat:connect-worker.UNJOINED.JOIN_DUE_COOPERATIVE:SEND_JOIN": ONE_JOIN,
+    "repeat:connect-worker.JOINING.JOINED_LEADER:RUN_ASSIGNOR": SAME_OUTPUT,
+    "lose:connect-worker.STARTING.STARTED:RECORD_RUNNING": RECORDED,
+    "stay:connect-worker.ASSIGNED.HEARTBEAT_UNKNOWN_MEMBER": SETTLED_MEMBER,
+    "target:connect-worker.ASSIGNED.HEARTBEAT_UNKNOWN_MEMBER:JOINING": JOINING_WAITS,
+    "lose:connect-worker.ASSIGNED.HEARTBEAT_UNKNOWN_MEMBER:RESET_MEMBERSHIP": FORGETS_ID,
+}
+
+
+def test_what_survived_once_in_a_connect_cluster_is_killed() -> None:
+    made = subject("connect", lambda: connect(settled=True))
+    kinds = ["expire", "leave"]
+    found = score(made, [*CONNECT_SURVIVED_ONCE], disturb=kinds, disturbances=1, known=["zombie"])
+    assert {one.mutant.name: one.property for one in found.outcomes} == CONNECT_SURVIVED_ONCE
 
 
 @pytest.mark.deep

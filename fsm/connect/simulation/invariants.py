@@ -213,6 +213,9 @@ ROUND: Mapping[str, Callable[[Computation], bool]] = {
 """The invariants of one computation. I22 (purity) and I23 (a failed round) are tests of their own."""
 
 
+SAME_OUTPUT = "I22 the same input gives the same output"
+
+
 def broken_in_round(computation: Computation) -> list[str]:
     """The invariants that one computation breaks."""
     return [name for name, holds in ROUND.items() if not holds(computation)]

@@ -70,7 +70,7 @@ class Observer:
             return
         self._note(now_ms, invariants.broken_in_round(computed))
         if computed.outcome.memory != after.memory:
-            self._note(now_ms, ["I22 the same input gives the same output"])
+            self._note(now_ms, [invariants.SAME_OUTPUT])
 
     def check_sync(self, process: Process, body: SyncGroupRequest, now_ms: int, workers: Mapping[str, Worker]) -> None:
         """A sync was sent; a leader's has the round. `workers` are all workers so far, in their current state.

@@ -15,6 +15,7 @@ from fsm.check.kafka.connect.topic import Reading, TopicRequest, Write, counts, 
 from fsm.check.kafka.descriptions import Seen
 from fsm.check.model import InState, Look, Missed, Received, Undelivered
 from fsm.connect.simulation.invariants import (
+    SAME_OUTPUT,
     broken_by_change,
     broken_by_start,
     broken_in_round,
@@ -22,6 +23,7 @@ from fsm.connect.simulation.invariants import (
     goes_on,
     works,
 )
+from fsm.connect.simulation.membership import broken_in_membership
 from fsm.connect.simulation.observer import compute
 from fsm.connect.units import Unit, Units, without
 from fsm.connect.worker.inputs import (
@@ -175,11 +177,12 @@ def take(process: Process, incoming: WorkerInput, given: Any, now_ms: int, note:
     """Takes a step of the worker: the process after it, its effects, and the invariants that it breaks."""
     began, before = process, make_due(process.worker, given, now_ms)
     after, effects = step(before, incoming, now_ms)
-    broken = list(broken_in_step(before, after, now_ms))
+    broken = [*broken_in_step(before, after, now_ms), *broken_in_membership(before, after, incoming, effects)]
     if isinstance(incoming, Answered) and isinstance(incoming.answer, JoinGroupResponse):
         computed = compute(before, incoming.answer, now_ms) if after.memory != before.memory else None
         if computed is not None:
             broken += broken_in_round(computed)
+            broken += [SAME_OUTPUT] if after.memory != computed.outcome.memory else []
             again = process.working if goes_on(computed) else 0
             process = process._replace(working=again + 1 if works(computed) else 0)
             broken += [FEW_ROUNDS] if process.working > ROUNDS_TO_REST else []

@@ -14,7 +14,8 @@ from fsm.check.kafka.classic.member import number_of, timeless_heartbeats
 from fsm.check.kafka.connect.process import FEW_ROUNDS, Halt, Life, Order, Process, describe, handle, look_at
 from fsm.check.kafka.connect.topic import READ, READ_AT_START, TOPIC, ConfigTopic, TopicRequest
 from fsm.check.model import Choice, Component, Step
-from fsm.connect.simulation.invariants import ROUND
+from fsm.connect.simulation.invariants import ROUND, SAME_OUTPUT
+from fsm.connect.simulation.membership import OF_MEMBERSHIP
 from fsm.connect.units import Unit, kinds
 from fsm.connect.worker.config import ConnectConfig
 from fsm.connect.worker.inputs import ReadConfigToEnd, Send, WorkerEffect
@@ -36,6 +37,8 @@ ASKED_OF_STEPS = (
     "G4 no generation is completed before it was joined",
     "a worker without a coordinator gives up its units",
     "a worker backs off for at most a tenth of scheduled.rebalance.max.delay.ms",
+    *OF_MEMBERSHIP,
+    SAME_OUTPUT,
 )
 """The invariants that are checked on each step of a worker."""
 
