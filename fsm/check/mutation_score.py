@@ -290,7 +290,7 @@ def _try(mutant: Mutant, steps: _Steps, explore: Callable[[], tuple[Verdict, Sea
 
 
 def choose(mutants: Sequence[Mutant], which: Sequence[str], model: str) -> list[Mutant]:
-    """The mutants of these names. Raises `InputError` for a name of no mutant."""
+    """The mutants of these names; a place may be a table or module. Raises `InputError` for a name of no mutant."""
     if not mutants:
         raise InputError("uses no table: there is nothing to mutate", model)
     found: list[Mutant] = []
@@ -299,7 +299,7 @@ def choose(mutants: Sequence[Mutant], which: Sequence[str], model: str) -> list[
         if operator not in OPERATORS:
             raise InputError(f"unknown operator {operator!r}", "--mutate", f"choose from {', '.join(OPERATORS)}")
         place, _, detail = place.partition(":")
-        there = [one for one in mutants if not place or place in one.places]
+        there = [one for one in mutants if not place or any(f"{at}.".startswith(f"{place}.") for at in one.places)]
         if not there:
             raise InputError(f"unknown row, rule or choice {place!r}", "--mutate", f"write one as {mutants[0].place}")
         meant = [one for one in there if one.operator == operator and detail in ("", one.detail)]

@@ -224,7 +224,7 @@ def _add_search(command: Any) -> None:
         const="",
         metavar="LIST",
         help="mutation testing: change tables and rules one at a time, and report the mutants that no property kills; "
-        "LIST is of OPERATOR or OPERATOR:ROW (all)",
+        "LIST is of OPERATOR or OPERATOR:ROW, also of all rows of a table (all)",
     )
     command.add_argument("--json", action="store_true", help="print one JSON document")
 

@@ -10,7 +10,7 @@ import pytest
 
 from fsm.check import Component, Limits, Model, Step, compose
 from fsm.check.kafka.application import ASSIGNS_NEW
-from fsm.check.kafka.classic.coordinator import ANSWERED_ONCE
+from fsm.check.kafka.classic.coordinator import ANSWERED, ANSWERED_ONCE, JOINED
 from fsm.check.kafka.classic.group import classic_group
 from fsm.check.kafka.connect.cluster import connect
 from fsm.check.kafka.consumer.group import consumer_group
@@ -206,6 +206,8 @@ def test_the_score_of_a_consumer_group() -> None:
     assert [found.count(word) for word in ("killed", "survived", "stopped", "same")] == [89, 10, 0, 116]
 
 
+ROWS = ("drop", "ignore", "stay", "target", "lose", "timer", "repeat", "reorder")
+COMPUTING = ("always", "never", "same", "empty")
 SYNC_PHASE_ENDS = "classic-group.COMPLETING_REBALANCE.SYNC_PHASE_EXPIRED_NOBODY_LEFT"
 OF_A_CLASSIC_GROUP = {
     "the coordinator refuses the old id, and the member resets it then": (
@@ -304,6 +306,9 @@ CONNECT_SURVIVED_ONCE = {
     "stay:connect-worker.ASSIGNED.HEARTBEAT_UNKNOWN_MEMBER": SETTLED_MEMBER,
     "target:connect-worker.ASSIGNED.HEARTBEAT_UNKNOWN_MEMBER:JOINING": JOINING_WAITS,
     "lose:connect-worker.ASSIGNED.HEARTBEAT_UNKNOWN_MEMBER:RESET_MEMBERSHIP": FORGETS_ID,
+    "never:fsm.connect.worker.state.Worker.is_cooperative": "W5 between rounds nothing starts or stops by itself",
+    "lose:classic-group.PREPARING_REBALANCE.MEMBER_JOINED_ALL_JOINED:PARK_JOIN": ANSWERED,
+    "lose:classic-group.PREPARING_REBALANCE.FOLLOWER_REJOINED:UPDATE_MEMBER": JOINED,
 }
 
 
@@ -312,6 +317,32 @@ def test_what_survived_once_in_a_connect_cluster_is_killed() -> None:
     kinds = ["expire", "leave"]
     found = score(made, [*CONNECT_SURVIVED_ONCE], disturb=kinds, disturbances=1, known=["zombie"])
     assert {one.mutant.name: one.property for one in found.outcomes} == CONNECT_SURVIVED_ONCE
+
+
+OF_A_CONNECT_WORKER = {
+    "the next heartbeat is answered in the same way": ("ignore:connect-worker.REVOKING.HEARTBEAT_REBALANCE",),
+    "a cooperative worker prepares a join by nothing else": (
+        "lose:connect-worker.UNJOINED.JOIN_DUE_COOPERATIVE:DROP_LEADER_STATE",
+    ),
+    "in UNJOINED it joins, whether it has asked for that or not": (
+        "lose:connect-worker.ASSIGNED.HEARTBEAT_REBALANCE:REQUEST_REJOIN",
+        "lose:connect-worker.ASSIGNED.HEARTBEAT_UNKNOWN_MEMBER:REQUEST_REJOIN",
+        "lose:connect-worker.DELAYED.DELAY_REACHED:REQUEST_REJOIN",
+    ),
+    "the next assignment sets the deadline anew": ("timer:connect-worker.DELAYED.DELAY_REACHED:CLEAR_DEADLINE",),
+}
+"""What survives of the workers of a Connect cluster, by the reason."""
+
+
+@pytest.mark.deep
+def test_the_score_of_connect_workers() -> None:
+    made = subject("connect", lambda: connect(settled=True))
+    names = [f"{one}:connect-worker" for one in ROWS] + [f"{one}:fsm.connect" for one in COMPUTING]
+    kinds = ["crash", "expire", "leave", "rebalance_timeout"]
+    found = score(made, names, disturb=kinds, disturbances=1, known=["deleted", "rounds", "zombie"])
+    survived = {one.mutant.name for one in found.outcomes if one.word == "survived"}
+    assert survived == {*chain(*OF_A_CONNECT_WORKER.values())}
+    assert [found.count(word) for word in ("killed", "survived", "stopped", "same")] == [121, 6, 0, 96]
 
 
 @pytest.mark.deep

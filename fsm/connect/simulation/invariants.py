@@ -18,6 +18,7 @@ from fsm.connect.assignor.incremental import Derived, Memory, Outcome, Round, de
 from fsm.connect.dialect import SHIPPED, Profile, Rule
 from fsm.connect.simulation.process import SeenRound
 from fsm.connect.units import Unit, Units, UnitsByWorker, kinds
+from fsm.connect.worker.config import version_of
 from fsm.connect.worker.inputs import ConfigTopicAdvanced, Stop, WorkerInput
 from fsm.connect.worker.state import Worker
 from fsm.tables.connect_worker import SETTLED, State
@@ -314,7 +315,8 @@ def broken_by_change(
     before: Worker, after: Worker, given: WorkerInput, ran: Collection[Unit], runs: Collection[Unit]
 ) -> Iterator[str]:
     """What an input breaks that found these units running, and leaves those."""
-    changes = before.is_cooperative and before.state in BETWEEN_ROUNDS and set(ran) != set(runs)
+    is_cooperative = version_of(before.protocol) > 0  # not as the worker believes
+    changes = is_cooperative and before.state in BETWEEN_ROUNDS and set(ran) != set(runs)
     if changes and not isinstance(given, Stop | ConfigTopicAdvanced):
         yield "W5 between rounds nothing starts or stops by itself"
     has_settled = before.state not in SETTLED and after.state in SETTLED and not after.is_cooperative

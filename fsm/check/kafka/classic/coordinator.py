@@ -82,6 +82,8 @@ DATA = "an upgrade loses no user data of assignors"
 SUBSCRIBED = "no stable member is assigned an unsubscribed topic"
 LEADER_STAYS = "a leader that has joined leads the next generation"
 ANSWERED_ONCE = "no request is answered twice"
+ANSWERED = "a request is answered, or waits"
+JOINED = "a member's protocols are those of its last join"
 NEVER_FALLS = "generations and epochs never decrease"
 ASKED_OF_STEPS = (
     NEVER_FALLS,
@@ -91,6 +93,8 @@ ASKED_OF_STEPS = (
     SUBSCRIBED,
     DATA,
     ANSWERED_ONCE,
+    ANSWERED,
+    JOINED,
     COUNTS,
     STORED,
     *(promise for promise, _ in PROMISES),
@@ -300,6 +304,8 @@ class AnyCoordinator:
         asked = [*_check_group(before, after, noted.log.groups.get(GROUP)), *_ask_commit(before, request, done.answers)]
         answered = [*(token for token, _ in done.answers), *waiting(after)]
         asked += [] if len(answered) == len({*answered}) else [ANSWERED_ONCE]
+        asked += [] if request is None or any(one.order.body is request for one in answered) else [ANSWERED]
+        asked += [] if _joins_as_asked(after, request, done.answers) else [JOINED]
         is_asked = Rule.CLASSIC_REJOINS_BEHIND_TARGET in self.context.dialect
         if is_asked and isinstance(before, ConsumerGroup) and isinstance(request, HeartbeatRequest):
             asked += _ask_heartbeat(before, request, done.answers, self.context)
@@ -365,6 +371,18 @@ def waiting(group: Group | None) -> Iterator[Any]:
     if isinstance(group, ClassicGroup):
         for delayed in (group.delayed_joins, group.delayed_syncs):
             yield from (delayed[who].token for who in sorted(delayed))
+
+
+def _joins_as_asked(after: Group | None, request: Any, answers: Iterable[tuple[Any, Any]]) -> bool:
+    """Whether a classic group has the protocols of the member whose join was accepted, or waits."""
+    if not isinstance(after, ClassicGroup) or not isinstance(request, JoinGroupRequest):
+        return True
+    joined = [who for who, delayed in after.delayed_joins.items() if delayed.token.order.body is request]
+    joined += [
+        body.member_id for token, body in answers if token.order.body is request and body.error_code is ErrorCode.NONE
+    ]
+    asked = tuple((one.name, one.metadata) for one in request.protocols)
+    return all(after.members[who].protocols == asked for who in joined if who in after.members)
 
 
 def end_delayed(group: Group | None, how: str, context: Context) -> list[tuple[Any, Any]]:
