@@ -10,11 +10,12 @@ import pytest
 
 from fsm.check import Component, Limits, Model, Step, compose
 from fsm.check.kafka.application import ASSIGNS_NEW
-from fsm.check.kafka.classic.coordinator import ANSWERED, ANSWERED_ONCE, JOINED
+from fsm.check.kafka.classic.coordinator import ANSWERED, ANSWERED_ONCE, JOINED, TIMED
 from fsm.check.kafka.classic.group import classic_group
 from fsm.check.kafka.connect.cluster import connect
 from fsm.check.kafka.consumer.group import consumer_group
 from fsm.check.kafka.consumer.shell import JOINS_EMPTY, ONE_HEARTBEAT
+from fsm.check.kafka.mixed.group import mixed_group
 from fsm.check.kafka.mutants import subject
 from fsm.check.mutation import replace_function
 from fsm.check.mutation_score import Outcome, Score, Subject, lines, score
@@ -317,6 +318,20 @@ def test_what_survived_once_in_a_connect_cluster_is_killed() -> None:
     kinds = ["expire", "leave"]
     found = score(made, [*CONNECT_SURVIVED_ONCE], disturb=kinds, disturbances=1, known=["zombie"])
     assert {one.mutant.name: one.property for one in found.outcomes} == CONNECT_SURVIVED_ONCE
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "timer:consumer-group-member.STABLE.CLASSIC_JOIN_STORED:CANCEL_JOIN_TIMER",
+        "timer:consumer-group-member.STABLE.CLASSIC_JOIN_STORED:ARM_SYNC_TIMER",
+        "ignore:consumer-group-member.STABLE.CLASSIC_SYNC_REFUSED",
+    ],
+)
+def test_what_survived_once_in_a_mixed_group_is_killed(name: str) -> None:
+    made = subject("mixed-group", lambda: mixed_group(topics={"foo": 1}, client="fixed", coordinator="fixed"))
+    (found,) = score(made, [name]).outcomes
+    assert (found.word, found.property) == ("killed", TIMED)
 
 
 OF_A_CONNECT_WORKER = {

@@ -68,6 +68,7 @@ from fsm.protocol.messages import (
     JoinGroupRequest,
     JoinGroupResponse,
     OffsetCommitRequest,
+    SyncGroupRequest,
 )
 from fsm.tables.classic_group import State as ClassicState
 from fsm.tables.consumer_group import State
@@ -83,6 +84,7 @@ SUBSCRIBED = "no stable member is assigned an unsubscribed topic"
 LEADER_STAYS = "a leader that has joined leads the next generation"
 ANSWERED_ONCE = "no request is answered twice"
 ANSWERED = "a request is answered, or waits"
+TIMED = "a classic member of a consumer group has a time to join once it is told to, and to sync once it has joined"
 JOINED = "a member's protocols are those of its last join"
 NEVER_FALLS = "generations and epochs never decrease"
 ASKED_OF_STEPS = (
@@ -95,6 +97,7 @@ ASKED_OF_STEPS = (
     ANSWERED_ONCE,
     ANSWERED,
     JOINED,
+    TIMED,
     COUNTS,
     STORED,
     *(promise for promise, _ in PROMISES),
@@ -304,12 +307,13 @@ class AnyCoordinator:
         asked = [*_check_group(before, after, noted.log.groups.get(GROUP)), *_ask_commit(before, request, done.answers)]
         answered = [*(token for token, _ in done.answers), *waiting(after)]
         asked += [] if len(answered) == len({*answered}) else [ANSWERED_ONCE]
-        asked += [] if request is None or any(one.order.body is request for one in answered) else [ANSWERED]
+        asked += [] if request is None or any(_is_for(one, request) for one in answered) else [ANSWERED]
         asked += [] if _joins_as_asked(after, request, done.answers) else [JOINED]
         is_asked = Rule.CLASSIC_REJOINS_BEHIND_TARGET in self.context.dialect
         if is_asked and isinstance(before, ConsumerGroup) and isinstance(request, HeartbeatRequest):
             asked += _ask_heartbeat(before, request, done.answers, self.context)
         if isinstance(after, ConsumerGroup):
+            asked += [] if _timers_follow(after, request, done.answers) else [TIMED]
             was = before if isinstance(before, ConsumerGroup) else None
             answer = done.answers[0] if sent is not None and done.answers else None
             found = broken_in_consumer_group(Moment(was, after, self.context, sent, answer), held_before=True)
@@ -373,16 +377,36 @@ def waiting(group: Group | None) -> Iterator[Any]:
             yield from (delayed[who].token for who in sorted(delayed))
 
 
+def _is_for(token: Any, request: Any) -> bool:
+    return token.order.body is request
+
+
 def _joins_as_asked(after: Group | None, request: Any, answers: Iterable[tuple[Any, Any]]) -> bool:
     """Whether a classic group has the protocols of the member whose join was accepted, or waits."""
     if not isinstance(after, ClassicGroup) or not isinstance(request, JoinGroupRequest):
         return True
-    joined = [who for who, delayed in after.delayed_joins.items() if delayed.token.order.body is request]
+    joined = [who for who, delayed in after.delayed_joins.items() if _is_for(delayed.token, request)]
     joined += [
-        body.member_id for token, body in answers if token.order.body is request and body.error_code is ErrorCode.NONE
+        body.member_id for token, body in answers if _is_for(token, request) and body.error_code is ErrorCode.NONE
     ]
     asked = tuple((one.name, one.metadata) for one in request.protocols)
     return all(after.members[who].protocols == asked for who in joined if who in after.members)
+
+
+def _timers_follow(after: ConsumerGroup, request: Any, answers: Iterable[tuple[Any, Any]]) -> bool:
+    """Whether the timers for the join and sync of a classic member run according to the answer that it gets."""
+    codes = [getattr(body, "error_code", None) for token, body in answers if _is_for(token, request)]
+    if not codes or getattr(request, "member_id", "") not in after.members.by_id:
+        return True
+    joins, syncs = ((kind, request.member_id) in after.timers for kind in (TimerKind.JOIN, TimerKind.SYNC))
+    match request, codes[0]:
+        case JoinGroupRequest(), ErrorCode.NONE:
+            return syncs and not joins
+        case SyncGroupRequest(), ErrorCode.NONE:
+            return not syncs
+        case HeartbeatRequest() | SyncGroupRequest(), ErrorCode.REBALANCE_IN_PROGRESS:
+            return joins
+    return True
 
 
 def end_delayed(group: Group | None, how: str, context: Context) -> list[tuple[Any, Any]]:
