@@ -199,8 +199,8 @@ def test_mutants_are_told_with_what_kills_them(capsys: pytest.CaptureFixture[str
     document = json.loads(printed)
     assert (status, document["score"], document["killed"]) == (0, 1.0, 2)
     assert {one["outcome"] for one in document["mutants"]} == {"killed"}
-    status, printed, meanwhile = run(capsys, *ONE_ROW, "repeat:consumer-group.ASSIGNING.LAST_MEMBERS_REMOVED")
-    told = "survived  repeat:consumer-group.ASSIGNING.LAST_MEMBERS_REMOVED:BUMP_GROUP_EPOCH"
+    status, printed, meanwhile = run(capsys, *ONE_ROW, "lose:consumer-member.ACKNOWLEDGING.ACK_SENT")
+    told = "survived  lose:consumer-member.ACKNOWLEDGING.ACK_SENT:SEND_ACK_HEARTBEAT"
     assert (status, told in printed, told in meanwhile) == (1, True, True)
     assert {*meanwhile.splitlines()} < {*printed.splitlines()}
 

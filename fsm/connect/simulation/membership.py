@@ -11,8 +11,8 @@ from fsm.protocol.messages import JoinGroupRequest, LeaveGroupRequest, SyncGroup
 from fsm.tables.connect_worker import SETTLED, State
 
 ONE_JOIN = "a step sends at most one join or sync"
-LEAVES = "a worker that stops leaves its group, once"
-RECORDED = "once its starts have ended, a worker records as running what it holds"
+LEAVES = "a worker that stops leaves its group once"
+RECORDED = "a worker whose starts have ended records as running what it holds"
 SETTLED_MEMBER = "a settled worker is a member"
 JOINING_WAITS = "a worker in JOINING waits for an answer"
 FORGETS_ID = "a worker forgets a member id that the coordinator does not know"
