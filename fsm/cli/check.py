@@ -54,6 +54,8 @@ exit status: 0 everything holds; 1 a counterexample; 2 unusable input, or a limi
 MAKES = {"model", "others", "never", "goal", *(option for options in GROUPS.values() for option in options)}
 """Options that define a model."""
 PROGRESS_EVERY_S = 0.2
+LINES_AFTER_S = 30
+"""When the results of mutants begin to be printed on a stderr that is no terminal."""
 COLLECTING = 50_000
 """Threshold of the garbage collector. Tables consist of many long-lived objects."""
 VERDICT = "verdict.json"
@@ -144,6 +146,8 @@ def _mutate(
     args: argparse.Namespace, make: Callable[[], Model], kinds: Sequence[str], most: int, limits: Limits
 ) -> int:
     """Tries mutants of the model's tables and rules; returns 1 if one survives, 2 if a limit stopped one."""
+    import time
+
     from fsm.check.kafka.mutants import subject
     from fsm.check.mutation_score import Outcome, describe, lines, score
 
@@ -159,10 +163,14 @@ def _mutate(
             sys.stderr.write(f"{clears}fsm check: {f'mutant {done} of {of}, ' if of else ''}{name}"[:200])
             sys.stderr.flush()
 
+    known, began_s = list[str](), time.monotonic()
+
     def report(one: Outcome) -> None:
-        if one.word != "not met":
-            sys.stderr.write(f"{clears}{describe(one)}\n")
+        known.extend([f"{clears}{describe(one)}\n"] if one.word != "not met" else [])
+        if clears or time.monotonic() - began_s >= LINES_AFTER_S:
+            sys.stderr.write("".join(known))
             sys.stderr.flush()
+            known.clear()
 
     found = score(
         subject(args.model, make),

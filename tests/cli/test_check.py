@@ -12,7 +12,7 @@ import pytest
 
 from fsm.check import mutation_score
 from fsm.check.catalog import SHIPPED, make_model, options_of
-from fsm.cli import main
+from fsm.cli import check, main
 from fsm.cli.check_options import GROUPS
 
 OWN = """
@@ -192,15 +192,19 @@ def test_what_reads_no_models_loads_no_numpy() -> None:
 ONE_ROW = ("consumer-group", "--members", "1", "--topics", "foo:1", "--client", "fixed", "--mutate")
 
 
-def test_mutants_are_told_with_what_kills_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_mutants_are_told_with_what_kills_them(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     status, printed, _ = run(
         capsys, *ONE_ROW, "drop:consumer-member.JOINING.HB_SENT,ignore:consumer-member.JOINING.HB_SENT", "--json"
     )
     document = json.loads(printed)
     assert (status, document["score"], document["killed"]) == (0, 1.0, 2)
     assert {one["outcome"] for one in document["mutants"]} == {"killed"}
-    status, printed, meanwhile = run(capsys, *ONE_ROW, "lose:consumer-member.ACKNOWLEDGING.ACK_SENT")
-    told = "survived  lose:consumer-member.ACKNOWLEDGING.ACK_SENT:SEND_ACK_HEARTBEAT"
+    monkeypatch.setattr(check, "LINES_AFTER_S", 0)
+    row = "repeat:consumer-group.ASSIGNING.LAST_MEMBERS_REMOVED"
+    status, printed, meanwhile = run(capsys, *ONE_ROW, row, "--disturb", "expire", "--coordinator", "fixed")
+    told = "survived  repeat:consumer-group.ASSIGNING.LAST_MEMBERS_REMOVED:BUMP_GROUP_EPOCH"
     assert (status, told in printed, told in meanwhile) == (1, True, True)
     assert {*meanwhile.splitlines()} < {*printed.splitlines()}
 
