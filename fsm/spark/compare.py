@@ -138,7 +138,8 @@ def _side(folder: Path) -> Side:
     trend = Trend()
     for part in rows_of(folder, "rebalances", Rebalance):
         for turn in part:
-            trend.add(turn.start_ms, 1, turn.moved, turn.unowned_ms)
+            if turn.start_ms:  # its log has times
+                trend.add(turn.start_ms, 1, turn.moved, turn.unowned_ms)
     rebalances = metrics["rebalances"]
     return Side(
         str(folder),
