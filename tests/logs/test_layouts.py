@@ -497,6 +497,19 @@ def test_what_collects_the_lines_may_change_in_the_middle_of_a_file(before: str,
     assert [replace(one, ts_ms=0, thread="") for one in found] == [replace(one, ts_ms=0, thread="") for one in wanted]
 
 
+def test_the_time_of_objects_may_change_its_field_in_the_middle_of_a_file(tmp_path: Path) -> None:
+    """What else is in them does not: one layout explains both halves, and each line has its time."""
+    told = events("java")[:100]
+    objects = [json.loads(line) for line in JAVA["logstash"](told).splitlines()]
+    for number, one in enumerate(objects):
+        time = one.pop("@timestamp")
+        one |= {"@timestamp": time} if number < 50 else {"ts": {"$date": time}}
+    text = "".join(f"{json.dumps(one)}\n" for one in objects)
+    found, layouts = read(write(tmp_path / "a.log", text, told), CLIENTS["java"])
+    assert len(layouts) == 1
+    assert found == said(CLIENTS["java"], told, set())
+
+
 def test_a_layout_that_begins_late_in_a_large_file_is_learned_too(tmp_path: Path) -> None:
     """After a release the program writes objects; between both it says a lot of its own."""
     a, b = events("java")[:100], events("info")

@@ -520,9 +520,11 @@ def _get_last_name(path: str) -> str:
 
 
 def find_time(values: Fields) -> object:
-    """The value of the field with the most specific timestamp name; None if there is none."""
+    """The value of the field with the most specific timestamp name, else of one below such a field; None if there is
+    none."""
     named = {name.lower(): value for name, value in values.items()}
-    return next((named[name] for name in _TIME_NAMES if name in named), None)
+    below = {part: value for name, value in named.items() for part in name.split(".")}
+    return next((found[name] for found in (named, below) for name in _TIME_NAMES if name in found), None)
 
 
 def time_of(value: object, clock: stamps.Clock, row: str = "") -> stamps.Time | None:

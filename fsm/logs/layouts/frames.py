@@ -128,8 +128,11 @@ class Named:
 
 
 def _epoch_time(values: structured.Fields, path: str) -> object:
-    """A field's value; seconds are combined with the nanoseconds field next to them."""
+    """A field's value; seconds are combined with the nanoseconds field next to them. What writes a file's objects may
+    change in its middle: where the field is missing, the time is that of another one by its name."""
     value = structured.value_at(values, path)
+    if value is None:
+        return structured.find_time(structured.flatten(values))
     if type(value) is int and path.lower().endswith(("second", "seconds")):
         scalars = structured.flatten(values)
         nanos = next((v for k, v in scalars.items() if "nano" in k.lower() and type(v) is int), 0)
