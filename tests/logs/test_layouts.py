@@ -500,10 +500,12 @@ def test_what_collects_the_lines_may_change_in_the_middle_of_a_file(before: str,
 def test_the_time_of_objects_may_change_its_field_in_the_middle_of_a_file(tmp_path: Path) -> None:
     """What else is in them does not: one layout explains both halves, and each line has its time."""
     told = events("java")[:100]
-    objects = [json.loads(line) for line in JAVA["logstash"](told).splitlines()]
-    for number, one in enumerate(objects):
-        time = one.pop("@timestamp")
-        one |= {"@timestamp": time} if number < 50 else {"ts": {"$date": time}}
+    times = [datetime.fromtimestamp(one.ts_ms / 1000, UTC).isoformat(timespec="milliseconds") for one in told]
+    timed = [{"@timestamp": one} for one in times[:50]] + [{"ts": {"$date": one}} for one in times[50:]]
+    objects = (
+        time | {"logger": one.logger, "thread": one.thread, "message": one.body}
+        for time, one in zip(timed, told, strict=True)
+    )
     text = "".join(f"{json.dumps(one)}\n" for one in objects)
     found, layouts = read(write(tmp_path / "a.log", text, told), CLIENTS["java"])
     assert len(layouts) == 1
