@@ -48,7 +48,7 @@ class Limits:
     max_memory: int = 6 << 30
     """Bytes of states, keys, tables and, roughly, the objects behind them; temporary arrays of NumPy do not count."""
     step_s: float = 10.0
-    """CPU seconds of one step of a component; a longer step is a counterexample."""
+    """CPU seconds of one step of a component; a step that takes longer twice is a counterexample."""
     max_steps: int = sys.maxsize
     """Different steps of components."""
 

@@ -128,8 +128,8 @@ class Host:
 
         `fresh_id` is the random part of a member id that the broker creates; by default it is derived from the token.
         `connection` is the number of the client's connection; a later one has a higher number. A dialect that closes
-        older connections (F29) answers `DISCONNECTED` to a member that has used a later one; requests without a number
-        are always handled.
+        older connections (F29) answers `DISCONNECTED` to a member that has used a later one, and to a join after one of
+        its instance id on a later one; requests without a number are always handled.
         Raises `InputError`, without any change, for a message that is no request of a group coordinator, has a field of
         another type, or an unknown version.
         """

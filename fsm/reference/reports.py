@@ -68,8 +68,8 @@ REPORTS = (
         "the owned partitions in each such heartbeat, and the assignment in each answer. Or reset the connection of "
         "a request that timed out.",
         "Close the older connection when a member uses a later one, and handle nothing more that arrives on it "
-        "(F29). The broker keeps one number per member, and the log is unchanged. That also ends W6, W10, W19 to W21 "
-        "and W24. Or send the assignment in every response, for 20 bytes per topic and 4 per partition.",
+        "(F29). The broker keeps one number per member and instance id, and the log is unchanged. That also ends W6, "
+        "W10, W19 to W21 and W24. Or send the assignment in every response: 20 bytes per topic, 4 per partition.",
         "Watch the lag of each partition, not the state of the group; restart the member that is shown as its owner.",
         "`unowned_partition` with the cause `late_request`, from the members' logs (INFO) and the coordinator's "
         "records: `__consumer_offsets`, or a broker's log at DEBUG. A partition is recorded as assigned to a member "
@@ -628,7 +628,7 @@ REPORTS = (
     Report(
         "W30",
         "The join of a killed process takes the place of the next one after its session",
-        "4.4.0 (raw requests).",
+        "All releases; observed on a broker of 4.4.0 (raw requests).",
         "fsm check consumer-group --static --disturb expire,restart --disturbances 2 --known unreleased --property "
         '"no error ends an application"',
         (
@@ -646,7 +646,7 @@ REPORTS = (
     Report(
         "W31",
         "A cooperative static member that is too late for a round goes on with what that gave away",
-        "4.4.0 (raw requests).",
+        "All releases; observed on a broker of 4.4.0 (raw requests).",
         "fsm check classic-group --static --protocol cooperative --disturb rebalance_timeout --property "
         '"no partition has two users"',
         (

@@ -384,7 +384,7 @@ def _decode_numbers(found: re.Match[bytes]) -> bytes:
     return found[1] + json.dumps(data.decode("utf-8", "replace")).encode()
 
 
-_SIGN = re.compile(rb"\\+u00(3[dD]|27|3[cC]|3[eE]|26)")
+_SIGN = re.compile(rb"(?<!\\)\\+u00(3[dD]|27|3[cC]|3[eE]|26)")
 
 
 def _detect_escaped_signs(head: bytes) -> Recode | None:

@@ -334,4 +334,4 @@ def have_end_fields(lines: Sequence[str], headers: Sequence[Header], after: Head
 _BRACKETED = r"[ \t]+(?:\([^()\s]{1,200}(?: \w{1,60})?\)|\[[^\[\]\n]{1,120}\]|<\w{1,20}:[^<>\s]{1,200}>)"
 _LAST = tuple(re.compile(rf"(?:{_BRACKETED}){{1,{most}}}\Z") for most in (2, 1))
 """The last two brackets, or only the last one: the other one may belong to the message."""
-_OPENS = re.compile(r"[\[(<]+(?:\w+:(?=\D))?")
+_OPENS = re.compile(r"\A[\[(<]+(?:\w+:(?=\D))?")

@@ -201,14 +201,16 @@ def _convert_printed(line: str) -> str:
 
     def token(found: re.Match[str]) -> str:
         nonlocal begin
-        if found[1]:
-            inner = _PRINTED_CHARACTER.sub(lambda one: _PRINTED_CHARACTERS.get(one[0], one[0]), found[1][1:-1])
+        if found[1] or found[5]:
+            inner = _PRINTED_CHARACTER.sub(
+                lambda one: _PRINTED_CHARACTERS.get(one[0], one[0]), (found[1] or found[5])[1:-1]
+            )
             text, begin = begin + inner + ("" if found[2] else '"'), "" if found[2] else '"'
             return text
         if found[3] or found[4]:
             return json.dumps(found[3] or found[4])
-        if found[0].endswith(("(", ")")):
-            return ""
+        if found[6]:
+            return found[6]
         return found[0] if found[0].startswith("\\") else "null"
 
     start = max(0, line.find("{"))
@@ -219,7 +221,7 @@ _PRINTED_PAIR = re.compile(r"\{\s*(?:[A-Za-z_$][\w$]{0,60}|'[\w .@$-]{1,60}'): "
 _PRINTED = re.compile(
     r"""('(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|`(?:[^`\\]|\\.)*+`)(\s*\+\s*)?"""
     r"|(?<![\w$])([A-Za-z_$][\w$]{0,60})(?=: )|(?<!\w)((?=\d{4}-\d)[\w.:+-]+)"
-    r"|(?<![\w$])[A-Z]\w{1,30}\((?=['\"\d])|(?<=['\"\d])\)"
+    r"""|(?<![\w$])[A-Z]\w{1,30}\((?:('(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")|(\d[\d.]*))\)"""
     r"|\[(?:Object|Array|Function|Circular)\b[^\]\n]{0,200}\]|\b(?:undefined|None|True|False)\b|\\.",
     re.DOTALL,
 )

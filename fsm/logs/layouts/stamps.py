@@ -47,7 +47,9 @@ _OTHER_MONTHS = {
 """Their beginnings in French, German and Spanish, if different from English."""
 _ANY_MONTH = rf"(?P<mo>(?i:{'|'.join((*MONTHS, *_OTHER_MONTHS))}))[a-zéû]{{0,6}}\.?"
 _PM = r"(?:[ \u202f]?(?P<pm>[AaPp](?:[Mm]\b|\.[ \u202f]?[Mm]\.)))?+"
-_CLOCK = rf"(?P<h>\d{{1,2}}):(?P<mi>[0-5]\d):(?P<s>[0-5]\d)(?:[.,](?P<f>\d{{1,9}}))?{_PM}"
+_TIME = r"(?P<h>\d{1,2}):(?P<mi>[0-5]\d):(?P<s>[0-5]\d)(?:[.,](?P<f>\d{1,9}))?"
+_CLOCK = _TIME + _PM
+_COLON_CLOCK = _TIME + r"(?::(?P<f2>\d{3}))?" + _PM
 ZONES = {
     **dict.fromkeys(("Z", "UTC", "GMT", "WET"), 0),
     **dict.fromkeys(("WEST", "CET"), 1),
@@ -72,7 +74,7 @@ ZONES = {
 _NAMED = "|".join(sorted(ZONES, key=lambda name: (-len(name), name)))
 _OFFSET = r"[+-]\d\d:?\d\d|[+-]\d\d"
 _ZONE = (
-    rf"(?:[ #]?(?=[A-Z+-])(?P<z>{_OFFSET}|(?:GMT|UTC)(?:{_OFFSET}|[+-]\d)|Z|{_NAMED})(?!\w|:\d)"
+    rf"(?:[ #]?(?=[A-Z+-])(?P<z>{_OFFSET}|(?:GMT|UTC)(?:{_OFFSET}|[+-]\d(?::\d\d)?)|Z|{_NAMED})(?!\w|:\d)"
     rf"(?:(?<=\d) (?:{_NAMED})\b)?)?+"
 )
 """With what may stand there or not, all of it is part of the timestamp: behind it, blanks are counted."""
@@ -85,13 +87,7 @@ _WEEKDAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? )?"
 STAMPS = (
     Stamp(
         "iso",
-        _START
-        + r"(?P<y>\d{4})(?P<sep>[-/. ])(?P<mo>\d\d)(?P=sep)(?P<d>\d\d)"
-        + _BETWEEN
-        + _CLOCK
-        + r"(?::(?P<f2>\d{3}))?"
-        + _ZONE
-        + _END,
+        _START + r"(?P<y>\d{4})(?P<sep>[-/. ])(?P<mo>\d\d)(?P=sep)(?P<d>\d\d)" + _BETWEEN + _COLON_CLOCK + _ZONE + _END,
         {
             "2026-11-21T07:57:36.001Z": "2026-11-21T07:57:36.001",
             "2026-11-21 07:57:36,001": "2026-11-21T07:57:36.001",
@@ -219,14 +215,14 @@ STAMPS = (
         _START
         + r"(?P<mo>0?[1-9]|1[0-2])(?P<sep>[/-])(?P<d>\d{1,2})(?P=sep)(?P<y>\d{4})"
         + _BETWEEN
-        + _CLOCK
-        + r"(?::(?P<f2>\d{3}))?"
+        + _COLON_CLOCK
         + _ZONE
         + _END,
         {
             "11/21/2026 07:57:36.001": "2026-11-21T07:57:36.001",
             "11/21/2026, 7:57:36 PM": "2026-11-21T19:57:36",
             "11/21/2026, 7:57:36 PM GMT+1": "2026-11-21T18:57:36",
+            "11/21/2026 7:57:36:001 PM GMT+5:30": "2026-11-21T14:27:36.001",
         },
     ),
     Stamp(
@@ -234,14 +230,14 @@ STAMPS = (
         _START
         + r"(?P<d>0?[1-9]|[12]\d|3[01])(?P<sep>[/.-])(?P<mo>\d{1,2})(?P=sep)(?P<y>\d{4})"
         + _BETWEEN
-        + _CLOCK
-        + r"(?::(?P<f2>\d{3}))?"
+        + _COLON_CLOCK
         + _ZONE
         + _END,
         {
             "21.11.2026 07:57:36,001": "2026-11-21T07:57:36.001",
             "21/11/2026 07:57:36": "2026-11-21T07:57:36",
             "21/11/2026 07:57:36:001": "2026-11-21T07:57:36.001",
+            "21/11/2026 7:57:36:001 PM": "2026-11-21T19:57:36.001",
             "21/11/2026, 7:57:36 p. m.": "2026-11-21T19:57:36",
         },
     ),
@@ -255,13 +251,7 @@ STAMPS = (
     ),
     Stamp(
         "month_day_short_year",
-        _START
-        + r"(?P<mo>0?[1-9]|1[0-2])/(?P<d>\d{1,2})/(?P<y2>\d\d)"
-        + _BETWEEN
-        + _CLOCK
-        + r"(?::(?P<f2>\d{3}))?"
-        + _ZONE
-        + _END,
+        _START + r"(?P<mo>0?[1-9]|1[0-2])/(?P<d>\d{1,2})/(?P<y2>\d\d)" + _BETWEEN + _COLON_CLOCK + _ZONE + _END,
         {
             "11/21/26 7:57:36:001 UTC": "2026-11-21T07:57:36.001",
             "1/7/26, 7:57:36 AM": "2026-01-07T07:57:36",
@@ -272,8 +262,7 @@ STAMPS = (
         _START
         + r"(?P<d>0?[1-9]|[12]\d|3[01])(?P<sep>[/.])(?P<mo>0?[1-9]|1[0-2])(?P=sep)(?P<y2>\d\d)"
         + _BETWEEN
-        + _CLOCK
-        + r"(?::(?P<f2>\d{3}))?"
+        + _COLON_CLOCK
         + _ZONE
         + _END,
         {
@@ -515,7 +504,8 @@ def _parse_zone(text: str) -> tzinfo | None:
     if text in ZONES:
         return timezone(timedelta(hours=ZONES[text])) if ZONES[text] else UTC
     text = text.removeprefix("GMT").removeprefix("UTC")
-    hours, minutes = int(text[1:3]), int(text[3:].removeprefix(":") or 0)
+    first, colon, last = text[1:].partition(":")
+    hours, minutes = (int(first), int(last)) if colon else (int(first[:2]), int(first[2:] or 0))
     if hours > 23 or minutes > 59:
         return None
     return timezone(timedelta(hours=hours, minutes=minutes) * (-1 if text[0] == "-" else 1))
