@@ -497,6 +497,12 @@ def test_what_collects_the_lines_may_change_in_the_middle_of_a_file(before: str,
     assert [replace(one, ts_ms=0, thread="") for one in found] == [replace(one, ts_ms=0, thread="") for one in wanted]
 
 
+def test_what_mongodbs_shell_writes_around_values_is_no_part_of_them() -> None:
+    """Brackets behind the object are, of the message."""
+    printed = "2026 { at: ISODate('2026-11-21T07:57:36Z'), n: NumberLong(5), m: 'a (7)' } worker (7)"
+    assert json_object(printed) == ("2026 worker (7)", {"at": "2026-11-21T07:57:36Z", "n": 5, "m": "a (7)"})
+
+
 def test_the_time_of_objects_may_change_its_field_in_the_middle_of_a_file(tmp_path: Path) -> None:
     """What else is in them does not: one layout explains both halves, and each line has its time."""
     told = events("java")[:100]
