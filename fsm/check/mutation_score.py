@@ -7,7 +7,7 @@ model's own; else it survives, and a property may be missing.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import ChainMap, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -109,8 +109,9 @@ class _Steps:
     def __init__(self, met: Met) -> None:
         self.known: dict[Hashable, Any] = {}
         self.different: set[Hashable] = set()
-        self._waiting: dict[Hashable, tuple[str, bool]] = {}
-        """Steps that cost nothing under a condition: the condition, and whether they are a disturbance otherwise."""
+        self._waiting: ChainMap[Hashable, tuple[str, bool]] = ChainMap()
+        """Steps of the mutant, then of the model, that cost nothing under a condition: the condition, and whether they
+        are a disturbance otherwise."""
         self._met = met
         self._reaching: defaultdict[str, set[Hashable]] = defaultdict(set)
         self._changed: set[Hashable] = set()
@@ -119,6 +120,7 @@ class _Steps:
     def begin(self, mutant: Mutant) -> None:
         """Compares the steps of this mutant from now on."""
         self.different.clear()
+        self._waiting = ChainMap({}, self._waiting.maps[-1])
         self._changed = set[Hashable]().union(*(self._reaching[place] for place in mutant.places))
 
     def watch(self, model: Model, disturb: Sequence[str], *, learns: bool) -> Model:
@@ -277,10 +279,8 @@ def _try(mutant: Mutant, steps: _Steps, explore: Callable[[], tuple[Verdict, Sea
         with mutant.patch():
             found, search = explore()
             differs = not found.violations and steps.differ_in(search)
-    except (
-        FsmError,
-        EndlessError,
-    ) as problem:  # no model any more: a step that is not pure, a cluster that never settles
+    except (FsmError, EndlessError) as problem:
+        # No model any more: a step that is not pure, a cluster that never settles.
         return Outcome(mutant, "killed", f"cannot be explored: {problem}".splitlines()[0])
     if found.violations:
         one = found.violations[0]

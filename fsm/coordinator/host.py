@@ -310,7 +310,7 @@ def _instance_that_joins(message: Any) -> str | None:
 
 
 def _digest(sender: tuple[str, ...]) -> int:
-    return int.from_bytes(blake2b("\0".join(sender).encode(), digest_size=8).digest(), "big")
+    return int.from_bytes(blake2b(repr(sender).encode(), digest_size=8).digest(), "big")
 
 
 def _with_connection(known: PersistentMap[int, int], member: int, connection: int) -> PersistentMap[int, int]:

@@ -60,7 +60,7 @@ CAUSES = {
     "owed_join": "a cooperative static member was restarted before it revoked what the rebalance withheld",
     "no_target": "the group was converted before it had an assignment, and no target was computed",
     "forgotten": "a downgrade assigned it to a member that was waiting for it, and that is not informed",
-    "lost_round": "a downgrade left it to a rebalance that was lost with its coordinator, and told no member of",
+    "lost_round": "a downgrade left it to a rebalance that was lost with its coordinator, and no member was told",
     "interrupted": "an eager member was interrupted in its revoked callback, and kept what it was to revoke",
     "unknown": "the logs do not show it",
 }

@@ -395,11 +395,12 @@ def _joins_as_asked(after: Group | None, request: Any, answers: Iterable[tuple[A
 
 def _timers_follow(after: ConsumerGroup, request: Any, answers: Iterable[tuple[Any, Any]]) -> bool:
     """Whether the timers for the join and sync of a classic member run according to the answer that it gets."""
-    codes = [getattr(body, "error_code", None) for token, body in answers if _is_for(token, request)]
-    if not codes or getattr(request, "member_id", "") not in after.members.by_id:
+    body = next((body for token, body in answers if _is_for(token, request)), None)
+    who = getattr(request, "member_id", "") or getattr(body, "member_id", "")
+    if who not in after.members.by_id:
         return True
-    joins, syncs = ((kind, request.member_id) in after.timers for kind in (TimerKind.JOIN, TimerKind.SYNC))
-    match request, codes[0]:
+    joins, syncs = ((kind, who) in after.timers for kind in (TimerKind.JOIN, TimerKind.SYNC))
+    match request, getattr(body, "error_code", None):
         case JoinGroupRequest(), ErrorCode.NONE:
             return syncs and not joins
         case SyncGroupRequest(), ErrorCode.NONE:
