@@ -86,6 +86,17 @@ def decode_subscription(data: bytes) -> Subscription:
     return Subscription(tuple(sorted(found.topics)), found.user_data, owned, found.generation_id, found.rack_id)
 
 
+def add_owned(subscription: bytes, assignment: bytes, generation: int) -> bytes:
+    """The subscription of a member that owns what it was assigned, too, in this generation; its version stays.
+
+    Raises `RemoteProtocolError` for bytes of either that cannot be read.
+    """
+    version, found = read(ConsumerProtocolSubscription, subscription)
+    owned = (*flatten(found.owned_partitions), *decode_assignment(assignment).partitions)
+    added = found._replace(owned_partitions=_by_topic(owned), generation_id=generation)
+    return encode_as(added, version, False, version.to_bytes(2, "big"))
+
+
 def encode_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) -> bytes:
     """The bytes of a version; all four have the same fields."""
     sent = ConsumerProtocolAssignment(_by_topic(assignment.partitions), assignment.user_data)

@@ -617,8 +617,11 @@ WEAK_SPOTS = Section(
             "W31",
             "The JoinGroup of a cooperative static member arrives after the join phase. It keeps its place, and the "
             "round gives another member what it owns now and did not name as it joined last.",
-            "Both use it until its next SyncGroup is answered; in `fixed`, too. Observed on a real broker of 4.4.0.",
-            tests=(f"{_FOUND}classic_group.py::test_a_cooperative_static_member_is_too_late_for_a_round",),
+            "Both use it until its next SyncGroup is answered. Observed on a real broker of 4.4.0.",
+            tests=(
+                f"{_FOUND}classic_group.py::test_a_cooperative_static_member_is_too_late_for_a_round",
+                f"{_FOUND}cures.py::test_a_member_that_is_too_late_keeps_what_it_owns",
+            ),
         ),
     ),
     remark="Consequence",

@@ -223,11 +223,16 @@ class Broken(NamedTuple):
     behind: str
 
     def options_in(self, release: str) -> Iterator[Mapping[str, Any]]:
-        """Options of the model by the rules of a release, for each protocol; Connect's rules are the same in all."""
+        """Options of the model by the rules of a release, for each classic protocol; Connect's rules are the same in
+        all.
+        """
         if self.model == "connect":
             yield self.options
             return
-        rules = {"coordinator": release, **({"client": release} if self.model == "mixed-group" else {})}
+        rules = {"coordinator": release, **({"client": release} if self.model != "classic-group" else {})}
+        if self.model == "consumer-group":
+            yield {**rules, **self.options}
+            return
         for protocol in PROTOCOLS:
             if self.options.get("protocol", protocol) == protocol:
                 yield {**rules, **self.options, "protocol": protocol}
@@ -293,6 +298,24 @@ ELSEWHERE = (
         "W27 (`interrupted`)",
     ),
     Broken("classic-group", {"static": True}, ("failover", "restart"), ("late_join",), _ENDED, _always(20), "W29"),
+    Broken(
+        "classic-group",
+        {"static": True, "protocol": "cooperative"},
+        ("rebalance_timeout",),
+        (),
+        _USERS,
+        _always(32),
+        "W31",
+    ),
+    Broken(
+        "consumer-group",
+        {"static": True},
+        ("expire", "restart"),
+        ("unreleased",),
+        _ENDED,
+        {**_always(15), "4.4.0": 14},
+        "W30",
+    ),
     Broken("mixed-group", {}, (), (), _ENDED, _always(11), "W12 (`early`)"),
     Broken(
         "mixed-group",

@@ -140,11 +140,11 @@ def _other_scenes() -> Iterator[str]:
     rows = ((f"`{SCENES[scene].command}`", *cells, _link(SCENES[scene].behind)) for scene, cells in found.items())
     yield from ("", *grid(heads, rows), "")
     yield (
-        "In classic groups, mixed groups and Connect clusters, by the release of the coordinator (`--coordinator R`) "
-        "and, in mixed groups, of the KIP-848 members (`--client R`). Connect workers have the same rules in all "
-        "releases. If a command names no protocol, eager and cooperative groups take the same number of steps; if it "
-        "names one, the other has no violation unless it has its own row. Mixed groups also have the violations "
-        "above of the same members and coordinator. An empty cell means: proven, no violation."
+        "In groups of other kinds and in Connect clusters, by the release of the coordinator (`--coordinator R`) and "
+        "of KIP-848 members (`--client R`). Connect workers have the same rules in all releases. If a command names no "
+        "protocol, eager and cooperative groups take the same number of steps; if it names one, the other has no "
+        "violation unless it has its own row. Mixed groups also have the violations above of the same members and "
+        "coordinator. An empty cell means: proven, no violation."
     )
     elsewhere = (
         (f"`{one.command()}`", *(str(one.steps.get(release, "")) for release in GROUPED), _link(one.behind))

@@ -658,8 +658,9 @@ REPORTS = (
         "removed, and would have lost its partitions.",
         "Very low: a JoinGroup that takes as long as is left of `max.poll.interval.ms`.",
         "Nothing: it has not learned that the generation is over.",
-        "Answer UNKNOWN_MEMBER_ID to a static member that owns partitions of an earlier generation than the last one, "
-        "as to a dynamic one that was removed. Not built.",
+        "Show the leader A's subscription with what A was assigned since among the partitions that it owns, and answer "
+        "REBALANCE_IN_PROGRESS to a SyncGroup of A until it has joined (F44). A broker already reads subscriptions: it "
+        "looks for the topics of a group, and converts groups.",
         "Poll well within `max.poll.interval.ms`.",
     ),
     Report(

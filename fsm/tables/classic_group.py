@@ -98,6 +98,7 @@ class Event(Symbol):
     PENDING_EXPIRED_NOBODY_LEFT = "The same, and there are no members."
     INITIAL_DELAY_EXTENDED = "The initial delay ran out, new members came meanwhile and rebalance timeout remains."
     JOIN_PHASE_EXPIRED = "The join phase ran out, or the last initial delay; somebody's join is delayed."
+    STATIC_MEMBERS_LATE = "The join phase ran out, and static members have not joined."
     JOIN_PHASE_EXPIRED_NOBODY_JOINED = "The join phase ran out; static members remain and no join is delayed."
     JOIN_PHASE_EXPIRED_NOBODY_LEFT = "The join phase ran out and nobody remains."
     SYNC_PHASE_EXPIRED = "The sync phase ran out, in its generation; some members never synced, others remain."
@@ -129,6 +130,7 @@ class Effect(Symbol):
     REMOVE_ID = "Forget an id: the member of that name, or the id that was given out."
     REMOVE_MEMBERS = "Remove them; a delayed join gets UNKNOWN_MEMBER_ID, a gone leader is replaced by any member."
     REMOVE_UNJOINED_MEMBERS = "Remove the dynamic members whose join is not delayed; static ones stay."
+    KEEP_OWNED = "What static members that have not joined were assigned counts as owned by them."
     REMOVE_UNSYNCED_MEMBERS = "Remove the members that have not synced."
     NOTE_NEW_MEMBER = "Set the flag that lets the initial delay be extended."
     CLEAR_NEW_MEMBER_NOTE = "Clear that flag."
@@ -360,6 +362,8 @@ TABLE = Table(
             clause="5.4"),
         row(PREPARING,  E.JOIN_PHASE_EXPIRED,               *BEGIN,
             clause="5.3 join-phase timer, 5.4"),
+        row(PREPARING,  E.STATIC_MEMBERS_LATE,              F.KEEP_OWNED,
+            clause="5.4", note="`fixed` (F44), before the row of the expiry"),
         row(PREPARING,  E.JOIN_PHASE_EXPIRED_NOBODY_JOINED, F.CANCEL_JOIN_TIMER, F.REMOVE_UNJOINED_MEMBERS,
             F.ARM_JOIN_TIMER, clause="5.4", note="until their sessions expire"),
         row(PREPARING,  E.JOIN_PHASE_EXPIRED_NOBODY_LEFT,   *END,

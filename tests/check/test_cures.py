@@ -218,7 +218,7 @@ def test_a_conversion_within_a_rebalance_computes_a_target() -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize(("protocol", "states"), [("eager", 409_038), ("cooperative", 555_473)])
+@pytest.mark.parametrize(("protocol", "states"), [("eager", 396_042), ("cooperative", 544_025)])
 def test_a_downgrade_lets_nobody_wait(protocol: str, states: int) -> None:
     """W15 ends there."""
     assert lengths(converted(broker_without(WAITING), protocol=protocol))["the group settles"] == 13
@@ -437,6 +437,31 @@ def test_the_join_of_a_killed_process_takes_the_place_of_the_next_one() -> None:
     walk = take_steps(consumer_group(static=True, client="fixed", coordinator="fixed"), steps[:9])
     with pytest.raises(LocalProtocolError, match="no such step here"):
         walk.take(steps[9])
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("rules", "word", "states"),
+    [
+        (FIXED, "holds", 108_299),
+        (broker_without(Coordinator.LATE_MEMBER_KEEPS_OWNED), "violated", 0),
+    ],
+    ids=["fixed", "fixed but for it"],
+)
+def test_a_member_that_is_too_late_keeps_what_it_owns(rules: Rules, word: str, states: int) -> None:
+    """W31: a cooperative static one."""
+    model = classic_group(static=True, protocol="cooperative", coordinator=rules)
+    verdict = check(model, disturb=["rebalance_timeout"], disturbances=1, every=not states)
+    assert (verdict.word, "no partition has two users" in lengths(verdict)) == (word, not states)
+    assert states in (0, verdict.states)
+
+
+@pytest.mark.slow
+def test_a_member_that_is_too_late_when_its_coordinator_moves() -> None:
+    """W31: 60 CPU seconds."""
+    model = classic_group(static=True, protocol="cooperative", coordinator=FIXED)
+    verdict = check(model, disturb=["failover", "rebalance_timeout"], disturbances=2, every=True)
+    assert (verdict.word, verdict.states, verdict.stopped) == ("holds", 3_907_950, "")
 
 
 @pytest.mark.slow

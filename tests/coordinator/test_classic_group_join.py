@@ -175,6 +175,35 @@ def test_a_static_member_that_does_not_rejoin_keeps_its_place() -> None:
     assert set(scene.classic.members) == {"i1-x", second}
 
 
+@pytest.mark.parametrize(
+    ("metadata", "protocol_type", "code"),
+    [
+        (subscribed("foo"), "consumer", "rebalance_in_progress"),
+        ("AAEA", "consumer", None),
+        (subscribed("foo"), "connect", None),
+    ],
+    ids=["subscription", "not to be read", "of a worker"],
+)
+def test_a_static_member_that_is_late_has_to_join(metadata: str, protocol_type: str, code: str | None) -> None:
+    """F44: what it owns was completed in its subscription, and stays so until it joins; that begins a rebalance."""
+    scene = ClassicScene("fixed")
+    offered = {"protocol_type": protocol_type, "protocols": [{"name": "range", "metadata": metadata}]}
+    scene.come(name="s", fresh_id="x", group_instance_id="i1", session_timeout=100_000, **offered)
+    scene.wait(3_000)
+    static = {"group_instance_id": "i1", "protocol_type": protocol_type}
+    scene.share("i1-x", 1, assigns={"i1-x": {"foo": [0, 1]}}, **static)
+    second = scene.come(fresh_id="b", **offered)["member_id"]
+    scene.come(second, session_timeout=100_000, **offered)
+    scene.wait(60_000)
+    late = scene.answered[second]["generation_id"] == 2 and scene.classic.members["i1-x"].is_late
+    assert late == (code is not None)
+    scene.share("i1-x", 2, **static)
+    assert scene.answered.get("sync i1-x", {"error_code": None})["error_code"] == code
+    scene.come("i1-x", group_instance_id="i1", session_timeout=100_000, **offered)
+    assert not scene.classic.members["i1-x"].is_late
+    assert scene.states == ("PreparingRebalance" if late else "CompletingRebalance")
+
+
 def test_a_leader_that_joins_again_begins_a_rebalance() -> None:
     """Alone, it is answered at once with the next generation."""
     scene = ClassicScene()

@@ -6,6 +6,7 @@ here stands what each flag alone changes.
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -21,6 +22,7 @@ from fsm.coordinator.model.consumer_group import CurrentAssignment
 from fsm.coordinator.model.dialect import Choice, Dialect, dialect
 from fsm.coordinator.storage.load import load
 from fsm.coordinator.storage.replay import replay
+from fsm.protocol.consumer_protocol import decode_subscription
 from fsm.protocol.messages import DISCONNECTED, ConsumerGroupHeartbeatRequest
 from fsm.protocol.records import Current, HeldTopic, Member, MemberKey, Record, RecordType
 from fsm.tables.consumer_group_member import State
@@ -362,11 +364,11 @@ def static_member(found: ClassicScene, name: str, **fields: Any) -> str:
     return str(found.answered[name]["member_id"])
 
 
-def with_static_member(rules: Dialect, owns: list[int], is_assigned: list[int]) -> ClassicScene:
+def with_static_member(rules: Dialect, owns: list[int], is_assigned: list[int], **fields: Any) -> ClassicScene:
     """A classic group of one static member, which says what of foo it owns, and what that was assigned."""
     found = mixed(rules)
     protocols = [{"name": "range", "metadata": subscribed("foo", owned={"foo": owns})}]
-    leader = static_member(found, "s1", protocols=protocols)
+    leader = static_member(found, "s1", protocols=protocols, **fields)
     found.share(leader, 1, group_instance_id="i1", assigns={leader: {"foo": is_assigned}})
     return found
 
@@ -392,6 +394,17 @@ def returned_in_a_round_that_is_lost(rules: Dialect) -> Any:
     found.come(name="s2", fresh_id="s2", group_instance_id="i1")
     found.host.fail_over()
     return found.pulse("i1-s2", 2, group_instance_id="i1")
+
+
+def late_for_a_round(rules: Dialect) -> Any:
+    """What the leader of a round is told that a static member owns, which was assigned foo 0 and 1 and has not joined
+    since.
+    """
+    found = with_static_member(rules, [], [0, 1], session_timeout=100_000)
+    found.come(found.come(fresh_id="b")["member_id"], name="b")
+    found.wait(60_000)
+    (told,) = [one["metadata"] for one in found.answered["b"]["members"] if one["group_instance_id"]]
+    return decode_subscription(b64decode(told)).owned_partitions
 
 
 def converted_before_its_assignment(rules: Dialect) -> Any:
@@ -507,6 +520,7 @@ SIDES: dict[Choice, Both] = {
     Choice.FIRST_CONVERSION_ELECTS_PROTOCOL: (joins_before_the_first_generation, None, "unknown_server_error"),
     Choice.UNASSIGNED_REBALANCES_ON_LOAD: (loaded_after_a_downgrade, "PREPARING_REBALANCE", "STABLE"),
     Choice.REPLACED_ID_IS_STORED: (returned_in_a_round_that_is_lost, "illegal_generation", "fenced_instance_id"),
+    Choice.LATE_MEMBER_KEEPS_OWNED: (late_for_a_round, (("foo", 0), ("foo", 1)), ()),
     Choice.REPLACEMENT_REBALANCES_IF_WAITING: (replaced_while_another_one_waits, "PreparingRebalance", "Stable"),
     Choice.MOVED_TARGET_COUNTS_AS_STORED: (moved_target, ["7 s2 foo[0, 1]"], ["7 s2 foo[0, 1]", "7 s2 foo[0, 1]"]),
 }

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TypeVar
 
 from fsm.coordinator.classic import responses
@@ -40,6 +41,8 @@ class ClassicGroupDraft(Draft[classic_group.ClassicGroup], classic_group.Classic
     """The replaced static member, as it was."""
     old_leader: str = ""
     """The member id of the leader before that."""
+    late: Mapping[str, classic_group.ClassicGroupMember] = MappingProxyType({})
+    """Static members that have not joined, by id, whose subscriptions name all that they own."""
     removed: Collection[str] = ()
     """The ids that leave: of members, or pending ids."""
     response: ResponseBody = HeartbeatResponse()
@@ -97,10 +100,10 @@ class ClassicGroupDraft(Draft[classic_group.ClassicGroup], classic_group.Classic
     def update_member(self) -> None:
         new, old = _require(self.joining), self.members[self.member_id]
         values = (new.protocols, new.rebalance_timeout_ms, new.session_timeout_ms)
-        if values != (old.protocols, old.rebalance_timeout_ms, old.session_timeout_ms):
+        if values != (old.protocols, old.rebalance_timeout_ms, old.session_timeout_ms) or old.is_late:
             protocols, rebalance_ms, session_ms = values
             member = replace(old, protocols=protocols, rebalance_timeout_ms=rebalance_ms, session_timeout_ms=session_ms)
-            self.members = self.members.set(member)
+            self.members = self.members.set(replace(member, is_late=False) if old.is_late else member)
 
     def replace_member(self) -> None:
         old = _require(self.replaced)
@@ -144,6 +147,9 @@ class ClassicGroupDraft(Draft[classic_group.ClassicGroup], classic_group.Classic
         unjoined = [i for i, member in self.members.items() if member.instance_id is None and i not in joined]
         self._remove(unjoined)
         self.heartbeat_deadlines_ms = self.heartbeat_deadlines_ms.without(*unjoined)
+
+    def keep_owned(self) -> None:
+        self.members = self.members.merge(self.late)
 
     def remove_unsynced_members(self) -> None:
         self.removed = sorted(self.pending_sync_members)

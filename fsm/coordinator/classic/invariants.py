@@ -74,6 +74,11 @@ def _static_ids_are_stored(group: ClassicGroup) -> bool:
     return all(ids.get(instance_id, member_id) == member_id for instance_id, member_id in group.members.static.items())
 
 
+def _late_ones_are_static(group: ClassicGroup) -> bool:
+    late = [member for member in group.members.values() if member.is_late]
+    return all(m.instance_id is not None and m.member_id not in group.delayed_joins for m in late)
+
+
 PROMISES: tuple[tuple[str, Callable[[ClassicGroup], bool]], ...] = (
     ("the leader is a member and an empty group has none", _leads),
     ("EMPTY has no members and COMPLETING_REBALANCE and STABLE have some", _is_inhabited),
@@ -87,6 +92,7 @@ PROMISES: tuple[tuple[str, Callable[[ClassicGroup], bool]], ...] = (
     ("no two members share an instance id", _instances_are_unique),
     ("EMPTY has no protocol", _has_a_protocol_if_it_has_members),
     ("the log has the member id of each static member that it has", _static_ids_are_stored),
+    ("a member that is late is static and has not joined", _late_ones_are_static),
 )
 """The invariants between two steps."""
 COUNTS = "generations rise by one"

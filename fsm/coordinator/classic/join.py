@@ -216,7 +216,8 @@ def _join_with_id(draft: ClassicGroupDraft, request: Request[JoinGroupRequest]) 
         _add(draft)
         return
     refuse_stranger(draft, member_id, instance_id)
-    if joining.protocols != draft.members[member_id].protocols:
+    known = draft.members[member_id]
+    if joining.protocols != known.protocols or known.is_late:
         event = _ending(draft, Event.MEMBER_CHANGED, prepares=True)
     elif draft.is_leader(member_id):  # a leader rejoins to assign anew
         event = _ending(draft, Event.LEADER_REJOINED, prepares=draft.state is State.STABLE)

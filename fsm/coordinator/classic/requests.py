@@ -41,7 +41,7 @@ def sync(
     draft.member_id = body.member_id
     try:
         _check_member(group, body)
-        _refuse_strange_protocol(group, body)
+        _check_sync(group, body)
     except Refused as refused:
         draft.response = SyncGroupResponse(error_code=refused.code)
         draft.take_row(Event.SYNC_REFUSED)
@@ -161,10 +161,12 @@ def _check_member(group: ClassicGroup, body: SyncGroupRequest | HeartbeatRequest
         raise Refused(ErrorCode.ILLEGAL_GENERATION)
 
 
-def _refuse_strange_protocol(group: ClassicGroup, body: SyncGroupRequest) -> None:
+def _check_sync(group: ClassicGroup, body: SyncGroupRequest) -> None:
     for requested, real in ((body.protocol_type, group.protocol_type), (body.protocol_name, group.protocol_name)):
         if requested is not None and real is not None and requested != real:
             raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if group.members[body.member_id].is_late:
+        raise Refused(ErrorCode.REBALANCE_IN_PROGRESS)
 
 
 # Offsets

@@ -9,14 +9,17 @@ and `onUnloaded` of `GroupMetadataManager` of apache/kafka, branch 4.4.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fsm.coordinator.classic.draft import ClassicGroupDraft
 from fsm.coordinator.classic.requests import removal
-from fsm.coordinator.model.classic_group import ClassicGroup, JoinPhase, consumer_topics
+from fsm.coordinator.model.classic_group import ClassicGroup, ClassicGroupMember, JoinPhase, consumer_topics
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.model.step import Step
 from fsm.errors import RemoteProtocolError
-from fsm.protocol.consumer_protocol import decode_assignment
+from fsm.protocol.consumer_protocol import PROTOCOL_TYPE, add_owned, decode_assignment
+from fsm.protocol.records import ClassicProtocol
 from fsm.tables.classic_group import Event, State
 
 _SESSION = (Event.SESSION_EXPIRED, Event.SESSION_EXPIRED_ALL_JOINED, Event.SESSION_EXPIRED_NOBODY_LEFT)
@@ -35,7 +38,10 @@ def expire(group: ClassicGroup, context: Context) -> Step[ClassicGroup]:
         draft.cancel_heartbeat_timers()
         draft.take_row(_heartbeat_missing(group, draft.member_id))
     elif group.join_phase and group.join_phase.deadline_ms == deadline_ms:
-        draft.take_row(_join_phase_over(group, group.join_phase))
+        event = _join_phase_over(group, group.join_phase)
+        if event is Event.JOIN_PHASE_EXPIRED and Choice.LATE_MEMBER_KEEPS_OWNED in context.dialect:
+            _keep_owned(draft)
+        draft.take_row(event)
     else:
         draft.sync_phase = None
         draft.take_row(_sync_phase_over(group))
@@ -61,6 +67,29 @@ def _join_phase_over(group: ClassicGroup, phase: JoinPhase) -> Event:
     if group.members.static:
         return Event.JOIN_PHASE_EXPIRED_NOBODY_JOINED
     return Event.JOIN_PHASE_EXPIRED_NOBODY_LEFT
+
+
+def _keep_owned(draft: ClassicGroupDraft) -> None:
+    """Static consumers that miss the join phase go on with what they were assigned since they named what they own."""
+    if draft.protocol_type != PROTOCOL_TYPE:
+        return
+    late = (draft.members[i] for i in draft.members.static.values() if i not in draft.delayed_joins)
+    owners = {member.member_id: _owner(member, draft.generation) for member in late if member.assignment}
+    if owners:
+        draft.late = owners
+        draft.take_row(Event.STATIC_MEMBERS_LATE)
+
+
+def _owner(member: ClassicGroupMember, generation: int) -> ClassicGroupMember:
+    """The member with its assignment among what it owns; itself, if that cannot be read."""
+    try:
+        protocols = tuple(
+            ClassicProtocol(name, add_owned(metadata, member.assignment, generation))
+            for name, metadata in member.protocols
+        )
+    except RemoteProtocolError:
+        return member
+    return replace(member, protocols=protocols, is_late=True)
 
 
 def _sync_phase_over(group: ClassicGroup) -> Event:

@@ -41,6 +41,8 @@ class ClassicGroupMember:
     protocols: tuple[ClassicProtocol, ...]
     """In the order of its preference."""
     assignment: bytes = b""
+    is_late: bool = False
+    """Whether it has not joined the current generation, and what it owns was completed for it (F44)."""
 
     def supports(self, protocol: str | None) -> bool:
         """Whether it supports the protocol."""

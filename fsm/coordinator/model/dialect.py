@@ -368,6 +368,12 @@ class Choice(Enum):
         "the new id of a static classic member is stored as it joins, in the generation that the log has (W29)",
         "it is stored with the next generation: a broker that takes over before that fences it",
     )
+    LATE_MEMBER_KEEPS_OWNED = (
+        "F44",
+        "fixed",
+        "the leader is told that a static member that is late for a round owns what it was assigned, too (W31)",
+        "it is told what the member owned as it last joined",
+    )
 
     def holds_in(self, release: str) -> bool:
         """Whether the release has the rule; `s24` has none, `fixed` those of the latest release and its own."""

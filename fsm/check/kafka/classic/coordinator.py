@@ -306,7 +306,10 @@ class AnyCoordinator:
         noted = self._note(at, done)
         asked = [*_check_group(before, after, noted.log.groups.get(GROUP)), *_ask_commit(before, request, done.answers)]
         answered = [*(token for token, _ in done.answers), *waiting(after)]
-        asked += [] if len(answered) == len({*answered}) else [ANSWERED_ONCE]
+        told_apart = [
+            token for token in answered if not token.late
+        ]  # a process may send equal ones, which it abandoned
+        asked += [] if len(told_apart) == len({*told_apart}) else [ANSWERED_ONCE]
         asked += [] if request is None or any(_is_for(one, request) for one in answered) else [ANSWERED]
         asked += [] if _joins_as_asked(after, request, done.answers) else [JOINED]
         is_asked = Rule.CLASSIC_REJOINS_BEHIND_TARGET in self.context.dialect
