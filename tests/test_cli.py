@@ -13,7 +13,7 @@ import pytest
 
 from fsm import __main__
 from fsm.cli import main
-from fsm.cli.output import write
+from fsm.cli.arguments import write
 from fsm.document import from_json, from_yaml, to_json, to_yaml
 from fsm.errors import InputError
 from fsm.tables import ALL

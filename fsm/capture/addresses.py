@@ -1,19 +1,118 @@
 """Answers with broker addresses, rewritten so that clients stay with the proxy; and the versions that allow it.
 
-An answer without addresses stays the very same object.
+An answer without addresses stays the very same object. Share groups are not judged here, so the messages of their
+consumers, which have the addresses of new partition leaders, are separate from the others.
 
 Source: `MetadataResponse.json`, `FindCoordinatorResponse.json`, `DescribeClusterResponse.json`, `FetchResponse.json`,
-`ProduceResponse.json` (KIP-951: where a new leader is); `share_groups` has those of share groups.
+`ProduceResponse.json` (KIP-951: where a new leader is); `ShareFetchResponse.json`, `ShareAcknowledgeResponse.json` of
+kafka-clients 4.4.0 (KIP-932, KIP-1206, KIP-1222).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
-from fsm.capture import share_groups
-from fsm.protocol.messages import APIS, ApiVersion, ApiVersionsResponse, FindCoordinatorResponse
+from fsm.protocol.assignment import TopicId
+from fsm.protocol.codec import ResponseHeader
+from fsm.protocol.encoding import decode_all, decode_as, encode_as
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    APIS,
+    ApiVersion,
+    ApiVersionsResponse,
+    FindCoordinatorResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+)
+from fsm.protocol.schema import Int16, Int64, Wire
+
+
+class AcquiredRecords(NamedTuple):
+    """Records that the member may read, and how often they were delivered."""
+
+    first_offset: Int64
+    last_offset: Int64
+    delivery_count: Int16
+
+
+class SharePartitionData(NamedTuple):
+    """Records of one partition."""
+
+    partition_index: int
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    acknowledge_error_code: ErrorCode = ErrorCode.NONE
+    acknowledge_error_message: str | None = None
+    current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
+    records: bytes | None = None
+    acquired_records: tuple[AcquiredRecords, ...] = ()
+
+
+class ShareFetchableTopicResponse(NamedTuple):
+    """Records of one topic."""
+
+    topic_id: TopicId
+    partitions: tuple[SharePartitionData, ...] = ()
+
+
+class ShareFetchResponse(NamedTuple):
+    """Records for a share consumer."""
+
+    throttle_time_ms: int = 0
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    acquisition_lock_timeout_ms: int = 0
+    responses: tuple[ShareFetchableTopicResponse, ...] = ()
+    node_endpoints: tuple[NodeEndpoint, ...] = ()
+
+
+class AcknowledgedPartition(NamedTuple):
+    """The results of acknowledgements in one partition."""
+
+    partition_index: int
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
+
+
+class AcknowledgedTopic(NamedTuple):
+    """The results of acknowledgements in one topic."""
+
+    topic_id: TopicId
+    partitions: tuple[AcknowledgedPartition, ...] = ()
+
+
+class ShareAcknowledgeResponse(NamedTuple):
+    """The results of acknowledgements."""
+
+    throttle_time_ms: int = 0
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    acquisition_lock_timeout_ms: Annotated[int, Wire(since=2)] = 0
+    responses: tuple[AcknowledgedTopic, ...] = ()
+    node_endpoints: tuple[NodeEndpoint, ...] = ()
+
+
+SHARING: dict[int, type[Any]] = {78: ShareFetchResponse, 79: ShareAcknowledgeResponse}
+"""The responses by API key."""
+SHARING_SINCE, SHARING_UNTIL = 1, 2
+"""The versions of both APIs."""
+
+
+def read_sharing(key: int, version: int, frame: bytes) -> Any:
+    """The answer in a frame; None for one of another API or version. Raises `InputError` for invalid bytes."""
+    if key not in SHARING or not SHARING_SINCE <= version <= SHARING_UNTIL:
+        return None
+    _, begin = decode_as(ResponseHeader, frame, 0, flexible=True)
+    return decode_all(SHARING[key], frame, version, flexible=True, at=begin)
+
+
+def write_sharing(answer: Any, version: int, correlation_id: int) -> bytes:
+    """The frame of such an answer."""
+    return encode_as(answer, version, True, encode_as(ResponseHeader(correlation_id), 0, True))
+
 
 Place = Callable[[int, str, int], tuple[str, int]]
 """Node id, host and port of a broker to the host and port where clients find it."""
@@ -28,14 +127,14 @@ NAMING: Mapping[str, str] = {
 """APIs whose answers have broker addresses, and their fields."""
 READABLE: Mapping[int, tuple[int, int]] = {
     **{APIS[name].key: (0, APIS[name].newest) for name in (*NAMING, "ApiVersions")},
-    **dict.fromkeys(share_groups.SHARING, (share_groups.OLDEST, share_groups.NEWEST)),
+    **dict.fromkeys(SHARING, (SHARING_SINCE, SHARING_UNTIL)),
 }
 """APIs whose responses have to be read, by key, with the versions that clients may use, which are those known here.
 Older versions have no broker addresses, except those of ShareFetch and ShareAcknowledge.
 """
 _FIELDS: Mapping[type[Any], str] = {
     **{APIS[name].response: naming for name, naming in NAMING.items()},
-    **dict.fromkeys(share_groups.SHARING.values(), "node_endpoints"),
+    **dict.fromkeys(SHARING.values(), "node_endpoints"),
 }
 
 
@@ -52,7 +151,7 @@ def with_places(response: Any, place: Place) -> Any:
         changed["host"], changed["port"] = place(response.node_id, response.host, response.port)
     if not changed:
         return response
-    if type(response) in share_groups.SHARING.values():
+    if type(response) in SHARING.values():
         return response._replace(**changed)
     return replace(response, **changed)
 

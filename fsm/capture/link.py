@@ -10,10 +10,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import NamedTuple
 
-from fsm.capture.addresses import READABLE, Place, with_places
+from fsm.capture.addresses import READABLE, SHARING, Place, read_sharing, with_places, write_sharing
 from fsm.capture.conversation import LEAST_ANSWER, LEAST_REQUEST, Conversation, DecodedResponse, PendingRequest
 from fsm.capture.frames import HELD, Frame, Frames
-from fsm.capture.share_groups import SHARING, read_sharing, write_sharing
 from fsm.errors import InputError
 from fsm.protocol.codec import API_BY_KEY, encode_response
 from fsm.protocol.error_codes import ErrorCode

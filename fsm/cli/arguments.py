@@ -1,8 +1,10 @@
-"""Arguments of several commands: a broker's setting, an address, and the options of TLS and SASL."""
+"""Arguments of several commands: a broker's setting, an address, and the options of TLS and SASL; and their files."""
 
 from __future__ import annotations
 
 import argparse
+import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,3 +86,35 @@ def read_authorities(cafile: Path | None) -> ssl.SSLContext:
         ) from None
     except OSError as problem:
         raise InputError(f"cannot be read: {problem.strerror}", str(cafile), "give a PEM file") from None
+
+
+# Files are written atomically.
+
+
+def check_folder(folder: Path, option: str = "-o") -> None:
+    """Raises `InputError` before the work if the folder, or the one to create it in, cannot be written to."""
+    there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+    if not there.is_dir():
+        raise InputError("is not a folder", str(there), f"give {option} a folder that can be written to")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputError("cannot be written to", str(there), f"give {option} a folder that can be written to")
+
+
+def write(path: Path, content: bytes) -> None:
+    """Writes a temporary file and renames it. Raises `InputError` if the folder cannot be created or written to."""
+    write_pieces(path, [content], "give -o a folder that can be written to")
+
+
+def write_pieces(path: Path, pieces: Iterable[bytes], remedy: str = "give a file that can be written") -> None:
+    """Like `write`, for content in pieces."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with temporary.open("wb") as out:
+                out.writelines(pieces)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as problem:
+        raise InputError(f"cannot be written: {problem.strerror}", str(path), remedy) from None

@@ -15,9 +15,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fsm.audit.limits import Limits
 from fsm.cli import add_command, at_least, audit_follow
-from fsm.cli.arguments import SECURITY, add_security_options, address, read_security
+from fsm.cli.arguments import SECURITY, add_security_options, address, read_security, write, write_pieces
 from fsm.cli.audit_summary import check_understood, print_summary, print_text
-from fsm.cli.output import write, write_pieces
 from fsm.errors import FsmError, InputError
 from fsm.logs import formats
 from fsm.render.wording import many

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fsm.check.catalog import SHIPPED, require_numpy
 from fsm.cli import add_command, out
+from fsm.cli.arguments import check_folder, write
 from fsm.cli.check_options import GROUPS, add_options, find_maker, list_machines
-from fsm.cli.output import check_folder, write
 from fsm.document import to_json
 from fsm.errors import InputError
 

@@ -73,8 +73,7 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Walks every family; returns 1 if one differs."""
     from fsm.conformance.families import choose
-    from fsm.conformance.report import document, lines
-    from fsm.conformance.walk import compare
+    from fsm.conformance.walk import compare, document, lines
 
     families = choose(args.family)
     peer = _peer(args)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fsm.cli import add_command, out, word_list
-from fsm.cli.output import write
+from fsm.cli.arguments import write
 from fsm.errors import InputError
 from fsm.render import FORMS, SHIPPED
 from fsm.render.tables.view import WHOLE, View

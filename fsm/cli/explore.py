@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from fsm.check.catalog import SHIPPED, require_numpy
 from fsm.cli import add_command, at_least, out
+from fsm.cli.arguments import write
 from fsm.cli.check_options import add_model_options, read_model, refuse_options
-from fsm.cli.output import write
 from fsm.errors import InputError, LocalProtocolError
 
 if TYPE_CHECKING:
@@ -108,8 +108,7 @@ def _walk(args: argparse.Namespace) -> Session:
 
 
 def _write(session: Session, file: Path) -> None:
-    from fsm.explore.documents import all_steps
-    from fsm.explore.html import page
+    from fsm.explore.documents import all_steps, page
 
     write(file, page(session.opening(), all_steps(session)).encode())
     out(f"{file}\n")
@@ -118,7 +117,7 @@ def _write(session: Session, file: Path) -> None:
 def _serve(session: Session, args: argparse.Namespace) -> int:
     from signal import SIGINT, SIGTERM, default_int_handler, signal
 
-    from fsm.explore.html import page
+    from fsm.explore.documents import page
     from fsm.explore.server import Explorer
 
     server = Explorer(session, lambda key: page(key=key), args.port)

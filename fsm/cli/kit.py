@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fsm.cli import Help, add_command, at_least, out
-from fsm.cli.output import check_folder, write
+from fsm.cli.arguments import check_folder, write
 from fsm.errors import InputError
 
 if TYPE_CHECKING:

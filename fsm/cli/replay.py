@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fsm.cli import add_command, out
-from fsm.cli.output import write
+from fsm.cli.arguments import write
 from fsm.errors import InputError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fsm.cli import add_command, at_least, out
-from fsm.cli.output import check_folder
+from fsm.cli.arguments import check_folder
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
@@ -146,9 +146,8 @@ def _check(args: argparse.Namespace) -> None:
 
 def _run_one(deployment: Deployment | Machines, args: argparse.Namespace) -> int:
     from fsm.simulate.machines.deployment import Machines
-    from fsm.simulate.outcome import Truth
+    from fsm.simulate.outcome import Truth, report
     from fsm.simulate.run import simulate
-    from fsm.simulate.text import report
 
     if args.logs and isinstance(deployment, Machines):
         raise InputError("is for Kafka's clients", "--logs", "use --trace for your own machines")
@@ -220,8 +219,8 @@ def _seeds(text: str) -> tuple[int, int]:
 
 
 def _compare(deployment: Deployment | Machines, args: argparse.Namespace) -> int:
+    from fsm.simulate.outcome import format_judgement, side_by_side
     from fsm.simulate.run import simulate
-    from fsm.simulate.text import format_judgement, side_by_side
     from fsm.simulate.variants import vary
 
     first, second = (vary(deployment, variant) for variant in args.compare)
@@ -250,9 +249,9 @@ def _compare(deployment: Deployment | Machines, args: argparse.Namespace) -> int
 
 def _shrink(deployment: Deployment | Machines, args: argparse.Namespace) -> int:
     from fsm.simulate.machines.deployment import Machines
+    from fsm.simulate.outcome import report
     from fsm.simulate.run import simulate
     from fsm.simulate.shrink import Shrink
-    from fsm.simulate.text import report
     from fsm.simulate.writing import write, write_machines
 
     def show(text: str) -> None:
@@ -285,7 +284,7 @@ def _shrink(deployment: Deployment | Machines, args: argparse.Namespace) -> int:
 
 
 def _write(folder: Path, files: dict[str, str] | dict[str, bytes]) -> None:
-    from fsm.cli.output import write
+    from fsm.cli.arguments import write
 
     for name, content in files.items():
         write(folder / name, content.encode() if isinstance(content, str) else content)

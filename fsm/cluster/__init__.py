@@ -10,9 +10,9 @@
 
 from __future__ import annotations
 
-from fsm.cluster.channel import LOSSY, NONE, Faults
 from fsm.cluster.client import CLASSIC, Client
 from fsm.cluster.cluster import SETTINGS, TOPICS, Cluster, Double
+from fsm.cluster.network import LOSSY, NONE, Faults
 from fsm.cluster.stale_uses import CAUSES, Change
 from fsm.cluster.story import Event, Story
 

@@ -22,8 +22,8 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
-from fsm.cluster.channel import NONE, Chance, Channel, Faults
 from fsm.cluster.client import CLASSIC, GROUP, POLL_MS, Client, new_member
+from fsm.cluster.network import NONE, Chance, Channel, Faults
 from fsm.cluster.stale_uses import Change, StaleUses, find_assigned
 from fsm.cluster.story import COORDINATOR, Event, Story, version_of
 from fsm.coordinator.host import Host

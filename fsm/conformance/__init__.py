@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from fsm.conformance.broker_peer import Broker
     from fsm.conformance.families import FAMILIES, Family
     from fsm.conformance.peer import OwnCoordinator, Peer
-    from fsm.conformance.report import document, lines
-    from fsm.conformance.walk import FirstDifference, WalkResult, compare
+    from fsm.conformance.walk import FirstDifference, WalkResult, compare, document, lines
 
 __all__ = [
     "FAMILIES",
@@ -38,7 +37,6 @@ __getattr__ = on_demand(
         "broker_peer": ("Broker",),
         "families": ("FAMILIES", "Family"),
         "peer": ("OwnCoordinator", "Peer"),
-        "report": ("document", "lines"),
-        "walk": ("FirstDifference", "WalkResult", "compare"),
+        "walk": ("FirstDifference", "WalkResult", "compare", "document", "lines"),
     },
 )

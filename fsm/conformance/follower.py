@@ -23,8 +23,7 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from fsm.conformance.assignment_ties import Ties
-from fsm.conformance.comparison import FieldDifference, Hashes, Shown, find_differences, labels
+from fsm.conformance.comparison import FieldDifference, Hashes, Shown, Ties, find_differences, labels
 from fsm.conformance.steps import TopicChange, WalkRequest, WalkStep, first_image, record_group
 from fsm.coordinator.coordinator import find_deadlines_ms, resolutions
 from fsm.coordinator.host import Host

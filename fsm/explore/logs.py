@@ -1,11 +1,13 @@
 """Traces and logs of clients as recordings: all inputs of `fsm audit`, one lane a member, each record a step.
 
 In a trace of exchanges each request and each answer is a step. Steps are sorted by time. A message in flight between
-two steps is on its sender's connection.
+two steps is on its sender's connection. Each step has the findings of an audit of the file that last then.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC
@@ -15,10 +17,11 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from fsm.audit.findings import Finding, Severity
+from fsm.audit.local import audit_files
 from fsm.audit.reading.piece import signs_of_formats
 from fsm.audit.reading.scanning import Scanner, parse_all
 from fsm.errors import FsmError, InputError
-from fsm.explore.findings import Missing, mark
 from fsm.explore.lanes import COORDINATOR, Lane, Lanes, make_moment, show
 from fsm.explore.recording import MOST_MOMENTS, Moment, Recording, check_size
 from fsm.kit.client_history import GROUP_APIS
@@ -280,3 +283,66 @@ def _of_group(held: list[TraceRecord], group: str) -> list[TraceRecord]:
         return held
     clients = {one.client_id for one in held if one.group == group}
     return [one for one in held if one.group == group or (not one.group and one.client_id in clients)]
+
+
+# What is wrong with a file: the findings of its audit, and its missing parts.
+
+
+def mark(recording: Recording, file: Path, group: str = "") -> Recording:
+    """The recording, with the findings of an audit of its file at each step; steps are sorted by time."""
+    found = (one for one in audit_files([file]).findings if one.severity is not Severity.INFO)
+    waiting = sorted((one for one in found if group in ("", one.group)), key=attrgetter("start_ms"), reverse=True)
+    lasting: list[Finding] = []
+    marked = []
+    for moment in recording.moments:
+        now_ms = round(moment.at_ms or 0)
+        while waiting and waiting[-1].start_ms <= now_ms:
+            lasting.append(waiting.pop())
+        lasting = [one for one in lasting if one.end_ms >= now_ms]
+        marked.append(moment._replace(broken=tuple(one.summary.replace(WIRE, "") for one in lasting)))
+    recording.moments = marked
+    return recording
+
+
+_DAMAGED = re.compile(r'^\{"event": "damaged",.*"packets": (\d+)')
+_LOST = re.compile(
+    r'^\{"event": "lost",.*"why": "(\d+) bytes were not captured or read, (\d+) answers have no request"'
+)
+
+
+class Missing:
+    """Counts missing parts, line by line."""
+
+    def __init__(self) -> None:
+        self.is_cut = False
+        """Whether the last line so far is truncated."""
+        self._connections = self._bytes = self._answers = self._packets = 0
+
+    def take(self, line: str) -> None:
+        """Takes the next line; only the last one may be truncated."""
+        self.is_cut = line.startswith('{"') and not line.endswith("\n") and not _is_json(line)
+        if found := _LOST.search(line):
+            self._connections += 1
+            self._bytes += int(found[1])
+            self._answers += int(found[2])
+        elif found := _DAMAGED.search(line):
+            self._packets += int(found[1])
+
+    def describe(self) -> list[str]:
+        """One line of text for each kind of missing part."""
+        where = f"of {many(self._connections, 'connection')}"
+        lines = {
+            f"{many(self._packets, 'packet')} damaged or cut": self._packets,
+            f"{many(self._bytes, 'byte')} {where} not captured or not read": self._bytes,
+            f"{many(self._answers, 'answer')} {where} without a request": self._answers,
+            "1 line left out: it is the last one, and was cut": self.is_cut,
+        }
+        return [line for line, is_so in lines.items() if is_so]
+
+
+def _is_json(line: str) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True

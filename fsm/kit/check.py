@@ -1,4 +1,4 @@
-"""Checks: rules for clients with their sources, and functions that test whether they are kept.
+"""Checks: rules for clients with their sources, functions that test whether they are kept, and words for findings.
 
 A check gets one moment of a client at a time: an action, with all that was known of the client before. It returns that
 the rule was kept (True), how it was broken (`Broken`), or that there is nothing to judge (None).
@@ -6,11 +6,12 @@ the rule was kept (True), how it was broken (`Broken`), or that there is nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fsm.kit.client_history import CLASSIC, CONSUMER, Moment, What
+from fsm.protocol.assignment import TopicPartition
 from fsm.wire.exchange import Exchange
 
 SLACK_MS = 350.0
@@ -109,3 +110,42 @@ def _declare(check: Check) -> Callable[[Judge], Judge]:
         return judge
 
     return declare
+
+
+# Words for findings
+
+
+SHOWN = 6
+"""How many partitions are named."""
+
+
+def partitions(given: Iterable[TopicPartition]) -> str:
+    """
+    >>> partitions([("foo", 1), ("foo", 0)])
+    'foo-0, foo-1'
+    """
+    names = [f"{topic}-{number}" for topic, number in sorted(given)]
+    more = [f"{len(names) - SHOWN} more"] if len(names) > SHOWN else []
+    return ", ".join(names[:SHOWN] + more) or "nothing"
+
+
+def seconds(ms: float) -> str:
+    """
+    >>> seconds(1234.0)
+    '1.23 s'
+    """
+    return f"{ms / 1000:.2f} s"
+
+
+def heartbeat(request: Any) -> str:
+    """A heartbeat in short: its epoch and its fields."""
+    parts = []
+    if request.rebalance_timeout_ms != -1:
+        parts.append("rebalance timeout")
+    if request.subscribed_topic_names is not None:
+        parts.append("topics")
+    if request.subscribed_topic_regex is not None:
+        parts.append("pattern")
+    if request.topic_partitions is not None:
+        parts.append(f"{sum(len(numbers) for _, numbers in request.topic_partitions)} owned partitions")
+    return f"epoch {request.member_epoch}" + (f" with {', '.join(parts)}" if parts else "")

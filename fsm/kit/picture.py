@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from fsm.kit import wording
+from fsm.kit import check
 from fsm.kit.application import partitions_of
 from fsm.kit.check import Finding, Grade
 from fsm.kit.judge import judge
@@ -83,7 +83,7 @@ def _draw_note(note: Note) -> Iterator[Line]:
     match note.event:
         case "application":
             partitions = partitions_of(note.about)
-            what = str(note.about.get("error") or (wording.partitions(partitions) if partitions else ""))
+            what = str(note.about.get("error") or (check.partitions(partitions) if partitions else ""))
             yield Line(note.at_ms, CLIENT, APPLICATION, f"{note.about.get('ev')} {what}".strip())
         case "command":
             yield Line(note.at_ms, APPLICATION, CLIENT, str(note.about.get("line")))
@@ -95,7 +95,7 @@ def _describe_request(one: Exchange) -> str:
     request: Any = one.request
     match one.api:
         case "ConsumerGroupHeartbeat" if request is not None:
-            return f"Heartbeat {wording.heartbeat(request)}"
+            return f"Heartbeat {check.heartbeat(request)}"
         case "OffsetCommit" | "Heartbeat" | "SyncGroup" if request is not None:
             number = getattr(request, "generation_id", getattr(request, "generation_id_or_member_epoch", ""))
             return f"{one.api} at {number}"

@@ -78,9 +78,9 @@ def _page(table: Table, form: str) -> str:
         from fsm.render.tables.markdown import markdown
 
         return markdown(table)
-    from fsm.render.tables import statechart
+    from fsm.render.tables import statetext
 
-    return statechart.scxml(table) if form == "scxml" else statechart.xstate(table)
+    return statetext.scxml(table) if form == "scxml" else statetext.xstate(table)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from fsm.simulate.deployment import Deployment
 from fsm.simulate.machines.deployment import Machines
 from fsm.simulate.meter import SERIES
+from fsm.simulate.outcome import name_all, show, table
 from fsm.simulate.run import simulate
-from fsm.simulate.text import name_all, show, table
 
 MEASURES = (*SERIES, "longest_unowned_ms")
 """The measures that all groups have."""

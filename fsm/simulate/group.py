@@ -13,10 +13,9 @@ from typing import Any
 
 import xxhash
 
-from fsm.cluster.channel import STEADY
 from fsm.cluster.client import RETRIABLE, Client
 from fsm.cluster.cluster import STARTED_MS, Answers
-from fsm.cluster.network import Network
+from fsm.cluster.network import STEADY, Network
 from fsm.cluster.skipping import SkippingCluster
 from fsm.cluster.stale_uses import Change
 from fsm.coordinator.coordinator import Coordinator, refuse

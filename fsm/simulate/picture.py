@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from importlib.resources import files
 
 from fsm.render.wording import markup
-from fsm.simulate.outcome import Outcome
+from fsm.simulate.outcome import NAMES, Outcome, name_all, show
 from fsm.simulate.reading import read
 from fsm.simulate.run import simulate
-from fsm.simulate.text import NAMES, name_all, show
 from fsm.simulate.values import show_ms
 from fsm.simulate.variants import vary
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fsm import kit
-from fsm.capture import auditing, following, log
+from fsm.capture import following, log
 from fsm.capture.following import LATE_MS
 from fsm.capture.log import SHOWN, Judging
 from fsm.kit.checks import CHECKS
@@ -90,7 +90,7 @@ def test_the_audit_tells_what_it_finds_once_and_in_the_end() -> None:
 
 
 def test_what_the_audit_has_found_is_told_in_the_end_however_much_came_since(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auditing, "MOST_AUDITED", 30)
+    monkeypatch.setattr(log, "MOST_AUDITED", 30)
     judging, lines = Judging(), []
     for at_ms in range(1_000, 200_000, 4_000):
         for client in ("one", "two")[: 1 + (at_ms < 40_000)]:

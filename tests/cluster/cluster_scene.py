@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from fsm.cluster.channel import NONE, Faults
 from fsm.cluster.cluster import SETTINGS, Answers, Cluster
+from fsm.cluster.network import NONE, Faults
 from fsm.cluster.stale_uses import Change
 from fsm.cluster.story import COORDINATOR
 from fsm.coordinator.coordinator import Coordinator

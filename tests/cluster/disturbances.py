@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from fsm.cluster.channel import NONE, Faults
 from fsm.cluster.cluster import TOPICS, Cluster
+from fsm.cluster.network import NONE, Faults
 from fsm.member.classic.state import EnforceRebalance
 
 MOST_CLIENTS = 5

@@ -8,9 +8,9 @@ import pytest
 from cluster_scene import FOO, LATEST, cluster, of, two, without_callback
 from disturbances import disturb
 
-from fsm.cluster.channel import Channel, Faults
 from fsm.cluster.client import BOTH, COOPERATIVE
 from fsm.cluster.cluster import Double
+from fsm.cluster.network import Channel, Faults
 from fsm.member.dialect.dialect import FIXED
 
 # How it goes where nothing goes wrong.

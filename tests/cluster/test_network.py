@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fsm.cluster.channel import STEADY
-from fsm.cluster.network import Latency, Network
+from fsm.cluster.network import STEADY, Latency, Network
 
 
 def sent(network: Network, names: list[str]) -> list[int | None]:

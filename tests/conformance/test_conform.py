@@ -15,9 +15,8 @@ from fsm.conformance.comparison import FieldDifference
 from fsm.conformance.families import FAMILIES, choose
 from fsm.conformance.follower import IMAGE_KNOWN_MS, SLACK_MS, Expectation
 from fsm.conformance.peer import Observed, OwnCoordinator
-from fsm.conformance.report import document, lines
 from fsm.conformance.steps import Response, WalkRequest
-from fsm.conformance.walk import WalkResult, _Walk, compare
+from fsm.conformance.walk import WalkResult, _Walk, compare, document, lines
 from fsm.coordinator.model.dialect import dialect
 from fsm.coordinator.storage.load import keep_stored
 from fsm.coordinator.storage.replay import replay_segment

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from late_metadata import Late
 
-from fsm.conformance.assignment_ties import Ties
-from fsm.conformance.comparison import FieldDifference, Hashes, Shown, find_differences, label, labels, sort_runs
+from fsm.conformance.comparison import FieldDifference, Hashes, Shown, Ties, find_differences, label, labels, sort_runs
 from fsm.conformance.follower import IMAGE_KNOWN_MS, RESOLVED_MS, Expectation, Follower
 from fsm.conformance.peer import Observed, OwnCoordinator
 from fsm.conformance.steps import Response, WalkRequest, WalkStep

@@ -17,9 +17,8 @@ from patience import PATIENCE_S
 from fsm.cli import main
 from fsm.conformance.broker_peer import Broker
 from fsm.conformance.families import FAMILIES
-from fsm.conformance.report import lines
 from fsm.conformance.topics import Topics
-from fsm.conformance.walk import compare
+from fsm.conformance.walk import compare, lines
 from fsm.coordinator.model.dialect import dialect
 from fsm.errors import InputError
 from fsm.wire.connection import Connection

@@ -18,7 +18,7 @@ from patience import PATIENCE_S
 
 from fsm.check.catalog import make_model
 from fsm.explore import ModelSession, Session
-from fsm.explore.html import page
+from fsm.explore.documents import page
 from fsm.explore.server import Explorer
 
 

@@ -14,8 +14,7 @@ import pytest
 from fsm.check.catalog import make_model
 from fsm.document import from_yaml
 from fsm.explore import ModelSession
-from fsm.explore.documents import diagram
-from fsm.explore.html import page
+from fsm.explore.documents import diagram, page
 from fsm.table import Symbol, Table, row
 from fsm.tables import ALL, find
 

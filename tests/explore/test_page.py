@@ -25,7 +25,7 @@ from explore_pages import (
     types,
 )
 
-from fsm.explore.html import page
+from fsm.explore.documents import page
 from fsm.tables import find
 
 pytestmark = pytest.mark.clients

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from explore_pages import ENTER, ESCAPE, Opened, count, opening, options, recorded, stands, texts
 
-from fsm.explore.html import page
+from fsm.explore.documents import page
 
 pytestmark = pytest.mark.clients
 

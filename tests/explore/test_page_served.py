@@ -11,7 +11,7 @@ from explore_pages import Opened, Serve, kinds, options, stands, text, texts, ty
 
 from fsm.check.catalog import make_model
 from fsm.explore import ModelSession
-from fsm.explore.html import page
+from fsm.explore.documents import page
 from fsm.explore.recording import Moment, Part, Recording, Shown
 from fsm.explore.server import Explorer
 

@@ -17,12 +17,11 @@ from fsm.kit.checks import (
     errors,
     heartbeats,
     joining,
-    leaving,
     offsets,
     reconciling,
 )
 
-MODULES = (joining, heartbeats, reconciling, errors, leaving, offsets, applications, classic, classic_assignments)
+MODULES = (joining, heartbeats, reconciling, errors, offsets, applications, classic, classic_assignments)
 
 
 ORDER = "JSHRELCFAK"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from fsm.kit.application import partitions_of
-from fsm.kit.check import Grade, Verdict, hold, rule
+from fsm.kit.check import Grade, Verdict, hold, partitions, rule, seconds
 from fsm.kit.client_history import Moment, What
-from fsm.kit.wording import partitions, seconds
 
 LISTENER = "ConsumerRebalanceListener"
 SETTLED_MS = 1_500.0

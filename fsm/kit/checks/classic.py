@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from fsm.kit.check import SLACK_MS, Grade, Verdict, classic_rule, hold, slack
+from fsm.kit.check import SLACK_MS, Grade, Verdict, classic_rule, hold, seconds, slack
 from fsm.kit.classic_member import Stage, identity, read_subscription
 from fsm.kit.client_history import CLASSIC, Moment, What
-from fsm.kit.wording import seconds
 from fsm.protocol.error_codes import ErrorCode
 
 JOINING = "JoinGroup API; AbstractCoordinator"

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 from fsm.kit.application import Held
-from fsm.kit.check import SLACK_MS, Grade, Verdict, classic_rule, hold
+from fsm.kit.check import SLACK_MS, Grade, Verdict, classic_rule, hold, partitions, seconds
 from fsm.kit.classic_member import Stage, read_assignment, read_subscription
 from fsm.kit.client_history import Moment, What
 from fsm.kit.positions import read_commit, read_fetch
-from fsm.kit.wording import partitions, seconds
 
 LEADER = "SyncGroup API; ConsumerPartitionAssignor"
 SOON_MS = 3_000.0

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from fsm.kit.check import Grade, Verdict, hold, rule
+from fsm.kit.check import Grade, Verdict, heartbeat, hold, rule, seconds
 from fsm.kit.client_history import Doubt, Moment, What
 from fsm.kit.consumer_member import is_full
-from fsm.kit.wording import heartbeat, seconds
 from fsm.protocol.error_codes import ErrorCode
 
 ERRORS = "KIP-848, Error codes"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from fsm.kit.check import SLACK_MS, Grade, Verdict, hold, rule, slack
+from fsm.kit.check import SLACK_MS, Grade, Verdict, heartbeat, hold, rule, seconds, slack
 from fsm.kit.client_history import Moment, What
 from fsm.kit.consumer_member import DELTA, RETRIABLE, flat
-from fsm.kit.wording import heartbeat, seconds
 
 HEARTBEAT_API = "KIP-848, ConsumerGroupHeartbeat API"
 INTERVAL = "KIP-848, ConsumerGroupHeartbeatResponse.HeartbeatIntervalMs"

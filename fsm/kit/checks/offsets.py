@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from fsm.kit.check import SLACK_MS, Grade, Verdict, hold, rule
+from fsm.kit.check import SLACK_MS, Grade, Verdict, hold, partitions, rule, seconds
 from fsm.kit.client_history import Moment, What
 from fsm.kit.positions import Refused, read_commit, read_fetch, read_offset_fetch
-from fsm.kit.wording import partitions, seconds
 from fsm.protocol.assignment import TopicPartition
 from fsm.protocol.error_codes import ErrorCode
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from fsm.kit.application import Callback
-from fsm.kit.check import Grade, Verdict, hold, rule, slack
+from fsm.kit.check import Grade, Verdict, hold, partitions, rule, seconds, slack
 from fsm.kit.client_history import Moment, What
 from fsm.kit.consumer_member import Owned, flat
-from fsm.kit.wording import partitions, seconds
 
 RECONCILIATION = "KIP-848, Reconciliation of the group"
 LISTENER = "KIP-848; ConsumerRebalanceListener"

@@ -31,9 +31,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
-from fsm.cluster.channel import STEADY
 from fsm.cluster.client import CLASSIC, Client
 from fsm.cluster.cluster import SETTINGS, Cluster
+from fsm.cluster.network import STEADY
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.context import BrokerConfig, Topic
 from fsm.coordinator.model.dialect import dialect as release

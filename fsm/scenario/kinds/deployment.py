@@ -25,10 +25,9 @@ from fsm.scenario.story import Expected, Replay, Step
 from fsm.scenario.texts import show_list
 from fsm.simulate.deployment import Deployment
 from fsm.simulate.machines.deployment import Machines
-from fsm.simulate.outcome import Outcome
+from fsm.simulate.outcome import Outcome, name_all, show
 from fsm.simulate.reading import read_node
 from fsm.simulate.run import simulate
-from fsm.simulate.text import name_all, show
 from fsm.simulate.values import show_ms
 from fsm.simulate.variants import vary
 
