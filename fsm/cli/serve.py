@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from fsm.serve.edge import Edge
     from fsm.serve.faults import Rule
-    from fsm.serve.snapshot import Recent
+    from fsm.serve.page import Recent
     from fsm.serve.store import Store
     from fsm.wire import Exchange, Note
 
@@ -92,7 +92,6 @@ def run(args: argparse.Namespace) -> int:
     from fsm.serve.brokers import Brokers
     from fsm.serve.cluster import Served
     from fsm.serve.edge import Edge, event_loop, now_ms
-    from fsm.serve.snapshot import Recent
 
     _check_host(args.host)
     served = Served(
@@ -108,6 +107,8 @@ def run(args: argparse.Namespace) -> int:
         watchers = [watch for watch in (_open_trace(args.trace, stack),) if watch]
         recent = None
         if args.page is not None:
+            from fsm.serve.page import Recent
+
             recent = Recent()
             watchers.append(recent)
         on_event = _to_all(watchers)

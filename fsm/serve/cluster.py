@@ -19,10 +19,10 @@ from fsm.errors import InputError
 from fsm.protocol import messages as m
 from fsm.protocol.assignment import NO_TOPIC_ID, TopicId
 from fsm.protocol.error_codes import ErrorCode
-from fsm.serve import settings, topic_requests
+from fsm.serve import admin
 from fsm.serve.coordinators import Coordinators
 from fsm.serve.effects import Append, Replace
-from fsm.serve.group_log import GROWTH, GROWTH_WHEN_FULL, GroupLog
+from fsm.serve.partition_logs import GROWTH, GROWTH_WHEN_FULL, GroupLog
 from fsm.serve.refusals import GROUPS_SINCE
 from fsm.serve.requests import RequestContext, list_versions
 from fsm.serve.topics import ANSWERED, LEGAL_TOPIC, OFFSETS_TOPIC, Topics
@@ -72,7 +72,7 @@ class Cluster:
         self._producer_ids = 0
         self._coordinates = any(name.startswith(OFFSETS_TOPIC) for name in kept)
         """Whether a client has searched for a coordinator, which creates the topic of offsets."""
-        config = settings.broker_config(served.settings)
+        config = admin.broker_config(served.settings)
         if METADATA in kept:
             groups = self._restore_topics(kept[METADATA])
             config = replace(config, groups=groups)
@@ -161,7 +161,7 @@ class Cluster:
         """The answer to a request that concerns no single group and waits for nothing."""
         if type(request) in ANSWERED:
             return ANSWERED[type(request)](self.topics, request, context.broker, context.now_ms)
-        if type(request) in topic_requests.CHANGES:
+        if type(request) in admin.CHANGES:
             return self._change_topics(request, context)
         return _ANSWERS[type(request)](self, request, context)
 
@@ -217,7 +217,7 @@ class Cluster:
     def _change_topics(self, request: Any, context: RequestContext) -> Any:
         """Applies a request that changes topics; the coordinators get all changes of partitions at once."""
         before = self.topics.partitions
-        response = topic_requests.CHANGES[type(request)](self.topics, request, context)
+        response = admin.CHANGES[type(request)](self.topics, request, context)
         if self.topics.partitions != before:
             self._update_topics(int(context.now_ms))
             self._news.append(self.topics.describe())
@@ -246,12 +246,12 @@ class Cluster:
         return m.DescribeClusterResponse(cluster_id=CLUSTER_ID, controller_id=1, brokers=brokers)
 
     def _describe_configs(self, request: m.DescribeConfigsRequest) -> m.DescribeConfigsResponse:
-        return settings.describe(request, self._config, self.topics.by_name, self.endpoints)
+        return admin.describe(request, self._config, self.topics.by_name, self.endpoints)
 
     def _alter_configs(
         self, request: m.IncrementalAlterConfigsRequest, context: RequestContext
     ) -> m.IncrementalAlterConfigsResponse:
-        response, config = settings.alter(request, self._config, self.topics.by_name)
+        response, config = admin.alter(request, self._config, self.topics.by_name)
         if config is not self._config:
             self.coordinators.update(int(context.now_ms), config=config)
             self._keep_metadata()
@@ -265,9 +265,9 @@ class Cluster:
         self, request: m.ListConfigResourcesRequest, context: RequestContext
     ) -> m.ListConfigResourcesResponse:
         known = (
-            *((name, settings.TOPIC) for name in sorted(self.topics.by_name)),
-            *((str(broker), settings.BROKER) for broker in sorted(self.endpoints)),
-            *((group_id, settings.GROUP) for group_id in sorted(self._config.groups)),
+            *((name, admin.TOPIC) for name in sorted(self.topics.by_name)),
+            *((str(broker), admin.BROKER) for broker in sorted(self.endpoints)),
+            *((group_id, admin.GROUP) for group_id in sorted(self._config.groups)),
         )
         wanted = request.resource_types
         found = (
@@ -290,7 +290,7 @@ _ANSWERS: Mapping[type[Any], Callable[[Cluster, Any, RequestContext], Any]] = {
     m.ApiVersionsRequest: Cluster._answer_api_versions,
     m.DescribeClusterRequest: lambda self, _request, _asked: self._describe_cluster(),
     m.DescribeConfigsRequest: lambda self, request, _asked: self._describe_configs(request),
-    m.DescribeTopicPartitionsRequest: lambda self, request, _asked: topic_requests.describe_topics(
+    m.DescribeTopicPartitionsRequest: lambda self, request, _asked: admin.describe_topics(
         request, self.topics.by_name, self.describe_topic
     ),
     m.FindCoordinatorRequest: Cluster._find_coordinator,

@@ -47,7 +47,7 @@ from fsm.protocol.messages import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
 )
-from fsm.serve.group_log import GroupLog
+from fsm.serve.partition_logs import GroupLog
 from fsm.serve.refusals import GROUPS_SINCE
 from fsm.serve.requests import RequestContext
 

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from fsm.errors import InputError
 from fsm.serve.effects import Append, Replace
-from fsm.serve.group_log import GroupLog
+from fsm.serve.partition_logs import GroupLog
 from fsm.serve.topics import OFFSETS_TOPIC
 
 LOCK = "lock"

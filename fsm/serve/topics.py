@@ -16,8 +16,7 @@ from fsm.errors import InputError
 from fsm.protocol import messages as m
 from fsm.protocol.assignment import NO_TOPIC_ID, TopicId, TopicPartition
 from fsm.protocol.error_codes import ErrorCode
-from fsm.serve.group_log import GroupLog
-from fsm.serve.topic_log import KEPT_BYTES, PartitionLog
+from fsm.serve.partition_logs import KEPT_BYTES, GroupLog, PartitionLog
 
 OFFSETS_TOPIC = "__consumer_offsets"
 MOST_FETCHED = 1 << 20

@@ -9,8 +9,8 @@ from fsm.protocol import messages as m
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.record_batches import Batch, LogRecord, read_batches, write_batch
 from fsm.serve import topics
+from fsm.serve.partition_logs import MOST_MADE, PartitionLog
 from fsm.serve.timers import FEW
-from fsm.serve.topic_log import MOST_MADE, PartitionLog
 
 
 def batch(size: int) -> bytes:

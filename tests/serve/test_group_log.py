@@ -9,7 +9,7 @@ from stored_state import content
 
 from fsm.coordinator.model.persistent import PersistentMap
 from fsm.coordinator.storage.replay import replay_segment
-from fsm.serve.group_log import GroupLog
+from fsm.serve.partition_logs import GroupLog
 
 RELEASES = ("4.0.0", "4.4.0")
 NOW_MS = 1_000

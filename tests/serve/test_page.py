@@ -21,8 +21,7 @@ from fsm.serve.brokers import Brokers
 from fsm.serve.cluster import Served
 from fsm.serve.edge import Edge, now_ms
 from fsm.serve.faults import Do
-from fsm.serve.page import Page
-from fsm.serve.snapshot import Recent
+from fsm.serve.page import Page, Recent
 from fsm.testing.broker import QUICK
 
 

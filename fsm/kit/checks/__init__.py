@@ -10,18 +10,9 @@ from collections.abc import Mapping
 
 from fsm.kit.check import CHECKS as DECLARED
 from fsm.kit.check import Check
-from fsm.kit.checks import (
-    applications,
-    classic,
-    classic_assignments,
-    errors,
-    heartbeats,
-    joining,
-    offsets,
-    reconciling,
-)
+from fsm.kit.checks import classic, classic_assignments, heartbeats, joining, offsets, reconciling
 
-MODULES = (joining, heartbeats, reconciling, errors, offsets, applications, classic, classic_assignments)
+MODULES = (joining, heartbeats, reconciling, offsets, classic, classic_assignments)
 
 
 ORDER = "JSHRELCFAK"

@@ -15,10 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from fsm.protocol.messages.classic_group import *
 from fsm.protocol.messages.cluster import *
 from fsm.protocol.messages.configs import *
-from fsm.protocol.messages.consumer_group import *
 from fsm.protocol.messages.fetching import *
 from fsm.protocol.messages.groups import *
 from fsm.protocol.messages.offsets import *
