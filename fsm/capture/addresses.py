@@ -14,18 +14,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, NamedTuple
 
+from fsm.protocol import messages as m
 from fsm.protocol.assignment import TopicId
 from fsm.protocol.codec import ResponseHeader
 from fsm.protocol.encoding import decode_all, decode_as, encode_as
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.messages import (
-    APIS,
-    ApiVersion,
-    ApiVersionsResponse,
-    FindCoordinatorResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-)
 from fsm.protocol.schema import Int16, Int64, Wire
 
 
@@ -45,7 +38,7 @@ class SharePartitionData(NamedTuple):
     error_message: str | None = None
     acknowledge_error_code: ErrorCode = ErrorCode.NONE
     acknowledge_error_message: str | None = None
-    current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
+    current_leader: m.LeaderIdAndEpoch = m.LeaderIdAndEpoch()
     records: bytes | None = None
     acquired_records: tuple[AcquiredRecords, ...] = ()
 
@@ -65,7 +58,7 @@ class ShareFetchResponse(NamedTuple):
     error_message: str | None = None
     acquisition_lock_timeout_ms: int = 0
     responses: tuple[ShareFetchableTopicResponse, ...] = ()
-    node_endpoints: tuple[NodeEndpoint, ...] = ()
+    node_endpoints: tuple[m.NodeEndpoint, ...] = ()
 
 
 class AcknowledgedPartition(NamedTuple):
@@ -74,7 +67,7 @@ class AcknowledgedPartition(NamedTuple):
     partition_index: int
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
-    current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
+    current_leader: m.LeaderIdAndEpoch = m.LeaderIdAndEpoch()
 
 
 class AcknowledgedTopic(NamedTuple):
@@ -92,7 +85,7 @@ class ShareAcknowledgeResponse(NamedTuple):
     error_message: str | None = None
     acquisition_lock_timeout_ms: Annotated[int, Wire(since=2)] = 0
     responses: tuple[AcknowledgedTopic, ...] = ()
-    node_endpoints: tuple[NodeEndpoint, ...] = ()
+    node_endpoints: tuple[m.NodeEndpoint, ...] = ()
 
 
 SHARING: dict[int, type[Any]] = {78: ShareFetchResponse, 79: ShareAcknowledgeResponse}
@@ -126,28 +119,28 @@ NAMING: Mapping[str, str] = {
 }
 """APIs whose answers have broker addresses, and their fields."""
 READABLE: Mapping[int, tuple[int, int]] = {
-    **{APIS[name].key: (0, APIS[name].newest) for name in (*NAMING, "ApiVersions")},
+    **{m.APIS[name].key: (0, m.APIS[name].newest) for name in (*NAMING, "ApiVersions")},
     **dict.fromkeys(SHARING, (SHARING_SINCE, SHARING_UNTIL)),
 }
 """APIs whose responses have to be read, by key, with the versions that clients may use, which are those known here.
 Older versions have no broker addresses, except those of ShareFetch and ShareAcknowledge.
 """
 _FIELDS: Mapping[type[Any], str] = {
-    **{APIS[name].response: naming for name, naming in NAMING.items()},
+    **{m.APIS[name].response: naming for name, naming in NAMING.items()},
     **dict.fromkeys(SHARING.values(), "node_endpoints"),
 }
 
 
 def with_places(response: Any, place: Place) -> Any:
     """The answer with the brokers' addresses for clients."""
-    if isinstance(response, ApiVersionsResponse):
+    if isinstance(response, m.ApiVersionsResponse):
         return _with_readable_versions(response)
     naming = _FIELDS.get(type(response))
     if not naming:
         return response
     brokers = getattr(response, naming)
     changed: dict[str, Any] = {naming: tuple(_move(one, place) for one in brokers)} if brokers else {}
-    if isinstance(response, FindCoordinatorResponse) and _is_address(response.host, response.port):
+    if isinstance(response, m.FindCoordinatorResponse) and _is_address(response.host, response.port):
         changed["host"], changed["port"] = place(response.node_id, response.host, response.port)
     if not changed:
         return response
@@ -169,10 +162,10 @@ def _is_address(host: str, port: int) -> bool:
     return bool(host) and 0 < port < 1 << 16
 
 
-def _with_readable_versions(response: ApiVersionsResponse) -> ApiVersionsResponse:
+def _with_readable_versions(response: m.ApiVersionsResponse) -> m.ApiVersionsResponse:
     offered = (_narrow(one, *READABLE[one.api_key]) if one.api_key in READABLE else one for one in response.api_keys)
     return replace(response, api_keys=tuple(one for one in offered if one.min_version <= one.max_version))
 
 
-def _narrow(offered: ApiVersion, oldest: int, newest: int) -> ApiVersion:
+def _narrow(offered: m.ApiVersion, oldest: int, newest: int) -> m.ApiVersion:
     return offered._replace(min_version=max(offered.min_version, oldest), max_version=min(offered.max_version, newest))

@@ -30,24 +30,9 @@ from fsm.kit.scenario import (
     Topic,
     UnknownTopic,
 )
+from fsm.protocol import messages as m
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.json_form import error_name
-from fsm.protocol.messages import (
-    AlterableConfig,
-    AlterConfigsResource,
-    ConsumerGroupDescribeRequest,
-    CreatableTopic,
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-    DeleteTopicState,
-    DescribeGroupsRequest,
-    IncrementalAlterConfigsRequest,
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
 from fsm.protocol.record_batches import Batch, LogRecord, write_batch
 from fsm.serve.edge import now_ms
 from fsm.serve.faults import Rule
@@ -159,13 +144,14 @@ class RealPlace:
     async def change_topic(self, name: str, partitions: int) -> None:
         """A topic is made, gets more partitions, or is deleted (0); returns when metadata have it so."""
         if not partitions:
-            states = (DeleteTopicState(name),)
-            results = (await self._ask(DeleteTopicsRequest(states, (name,), TIMEOUT_MS))).responses
+            states = (m.DeleteTopicState(name),)
+            results = (await self._ask(m.DeleteTopicsRequest(states, (name,), TIMEOUT_MS))).responses
         elif name in self._topics:
-            wanted = (CreatePartitionsTopic(name, partitions),)
-            results = (await self._ask(CreatePartitionsRequest(wanted, TIMEOUT_MS))).results
+            wanted = (m.CreatePartitionsTopic(name, partitions),)
+            results = (await self._ask(m.CreatePartitionsRequest(wanted, TIMEOUT_MS))).results
         else:
-            results = (await self._ask(CreateTopicsRequest((CreatableTopic(name, partitions, 1),), TIMEOUT_MS))).topics
+            topic = m.CreatableTopic(name, partitions, 1)
+            results = (await self._ask(m.CreateTopicsRequest((topic,), TIMEOUT_MS))).topics
         if results[0].error_code:
             raise InputError(f"topic {name} cannot be changed: {error_name(results[0].error_code)}", "--broker")
         until_ms = now_ms() + SETTLED_S * 1000
@@ -203,9 +189,9 @@ class RealPlace:
     async def _shorten(self) -> None:
         """Sessions and intervals of the group are those of scenarios."""
         wanted = {"consumer.session.timeout.ms": SESSION_MS, "consumer.heartbeat.interval.ms": INTERVAL_MS}
-        settings = tuple(AlterableConfig(name, 0, str(value)) for name, value in wanted.items())
-        resource = AlterConfigsResource(GROUP_RESOURCE, self._scenario.group, settings)
-        (result,) = (await self._ask(IncrementalAlterConfigsRequest((resource,)))).responses
+        settings = tuple(m.AlterableConfig(name, 0, str(value)) for name, value in wanted.items())
+        resource = m.AlterConfigsResource(GROUP_RESOURCE, self._scenario.group, settings)
+        (result,) = (await self._ask(m.IncrementalAlterConfigsRequest((resource,)))).responses
         if result.error_code:
             limits = "group.consumer.min.session.timeout.ms and group.consumer.min.heartbeat.interval.ms"
             why = result.error_message or error_name(result.error_code)
@@ -217,7 +203,7 @@ class RealPlace:
         coordinator = await self._network.find_coordinator(group)
         if isinstance(coordinator, ErrorCode):
             return
-        request = ConsumerGroupDescribeRequest if self._scenario.protocol == CONSUMER else DescribeGroupsRequest
+        request = m.ConsumerGroupDescribeRequest if self._scenario.protocol == CONSUMER else m.DescribeGroupsRequest
         response = await self._network.call(Purpose.COORDINATOR, coordinator, request((group,)))
         self._described = None if response.groups[0].error_code else response.groups[0]
 
@@ -233,12 +219,12 @@ class RealPlace:
             led = ((name, i, [n for n in range(many) if self._network.leaders.get((name, n)) == leader])
                    for name, i, many in self.topics())  # fmt: skip
             topics = tuple(
-                TopicProduceData(name, i, tuple(PartitionProduceData(number, batch) for number in numbers))
+                m.TopicProduceData(name, i, tuple(m.PartitionProduceData(number, batch) for number in numbers))
                 for name, i, numbers in led
                 if numbers
             )
             if topics:
-                await self._network.call(Purpose.FETCHES, leader, ProduceRequest(acks=1, topic_data=topics))
+                await self._network.call(Purpose.FETCHES, leader, m.ProduceRequest(acks=1, topic_data=topics))
 
 
 async def _repeat(work: Callable[[], Coroutine[Any, Any, None]], every_s: float) -> None:

@@ -11,16 +11,8 @@ from typing import Any
 
 from fsm.audit.lag import Lag, by_group
 from fsm.errors import InputError
+from fsm.protocol import messages as m
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.messages import (
-    ListGroupsRequest,
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-    MetadataRequest,
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-)
 from fsm.spark.live.lag_kept import KeptLag
 from fsm.trace import Partition
 from fsm.wire import Connection, PeerError
@@ -114,7 +106,7 @@ class _Cluster:
         first = Connection(host, port, CLIENT, TIMEOUT_S, security)
         self.open: dict[int, Connection] = {}
         try:
-            metadata = first.call(MetadataRequest(None, allow_auto_topic_creation=False))
+            metadata = first.call(m.MetadataRequest(None, allow_auto_topic_creation=False))
         finally:
             first.close()
         self.addresses = {broker.node_id: (broker.host, broker.port) for broker in metadata.brokers}
@@ -136,12 +128,12 @@ class _Cluster:
     def fetch_committed(self, chosen: set[str]) -> Iterator[tuple[tuple[str, Partition], int]]:
         """((group, partition), committed offset). A broker lists the groups that it coordinates."""
         for node_id in sorted(self.addresses):
-            listed = self.call(node_id, ListGroupsRequest())
+            listed = self.call(node_id, m.ListGroupsRequest())
             _check(listed.error_code, "lists no groups")
             groups = [one.group_id for one in listed.groups if not chosen or one.group_id in chosen]
             for at in range(0, len(groups), AT_ONCE):
-                asked = tuple(OffsetFetchRequestGroup(group) for group in groups[at : at + AT_ONCE])
-                for group in self.call(node_id, OffsetFetchRequest(groups=asked)).groups:
+                asked = tuple(m.OffsetFetchRequestGroup(group) for group in groups[at : at + AT_ONCE])
+                for group in self.call(node_id, m.OffsetFetchRequest(groups=asked)).groups:
                     _check(group.error_code, f"does not tell the offsets of {group.group_id}")
                     for topic in group.topics:
                         for one in topic.partitions:
@@ -158,9 +150,10 @@ class _Cluster:
         found: dict[Partition, int] = {}
         for leader, topics in sorted(by_leader.items()):
             asked = tuple(
-                ListOffsetsTopic(name, tuple(map(ListOffsetsPartition, numbers))) for name, numbers in topics.items()
+                m.ListOffsetsTopic(name, tuple(map(m.ListOffsetsPartition, numbers)))
+                for name, numbers in topics.items()
             )
-            for topic in self.call(leader, ListOffsetsRequest(topics=asked)).topics:
+            for topic in self.call(leader, m.ListOffsetsRequest(topics=asked)).topics:
                 found.update({(topic.name, p.partition_index): p.offset for p in topic.partitions if not p.error_code})
         return found
 

@@ -10,17 +10,8 @@ from typing import Any, NamedTuple
 from fsm.cli.topic_files import Mark, TopicFiles
 from fsm.errors import InputError
 from fsm.join.compression import inflate
+from fsm.protocol import messages as m
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.messages import (
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-    MetadataRequest,
-    MetadataRequestTopic,
-)
 from fsm.protocol.record_batches import (
     BEFORE_LENGTH,
     CONTROL,
@@ -137,11 +128,11 @@ class TopicCopy:
         for leader, (topic_id, partitions) in sorted(self._find_leaders().items()):
             marks = {number: self._mark(leader, number) for number in partitions}
             wanted = tuple(
-                FetchPartition(number, fetch_offset=mark.next, partition_max_bytes=MAX_PARTITION_BYTES)
+                m.FetchPartition(number, fetch_offset=mark.next, partition_max_bytes=MAX_PARTITION_BYTES)
                 for number, mark in marks.items()
             )
-            asked = FetchTopic(self.place.topic, topic_id, wanted)
-            response = self._leaders[leader].call(FetchRequest(max_bytes=MAX_BYTES, min_bytes=1, topics=(asked,)))
+            asked = m.FetchTopic(self.place.topic, topic_id, wanted)
+            response = self._leaders[leader].call(m.FetchRequest(max_bytes=MAX_BYTES, min_bytes=1, topics=(asked,)))
             _check(response.error_code)
             for topic in response.responses:
                 for one in topic.partitions:
@@ -160,7 +151,7 @@ class TopicCopy:
         """Leader -> (topic id, partitions). Opens connections to the leaders."""
         if self._first is None or self._first.is_closed:
             self._first = Connection(self.place.host, self.place.port, CLIENT, TIMEOUT_S, self.security)
-        asked = MetadataRequest((MetadataRequestTopic(name=self.place.topic),), allow_auto_topic_creation=False)
+        asked = m.MetadataRequest((m.MetadataRequestTopic(name=self.place.topic),), allow_auto_topic_creation=False)
         metadata = self._first.call(asked)
         (topic,) = metadata.topics
         _check(topic.error_code)
@@ -184,8 +175,8 @@ class TopicCopy:
 
     def _restart(self, leader: int, number: int, known: Mark | None) -> Mark:
         """Copies the partition from its earliest offset: it is new, or was recreated or truncated."""
-        asked = ListOffsetsTopic(self.place.topic, (ListOffsetsPartition(number, timestamp=EARLIEST),))
-        (topic,) = self._leaders[leader].call(ListOffsetsRequest(topics=(asked,))).topics
+        asked = m.ListOffsetsTopic(self.place.topic, (m.ListOffsetsPartition(number, timestamp=EARLIEST),))
+        (topic,) = self._leaders[leader].call(m.ListOffsetsRequest(topics=(asked,))).topics
         (one,) = topic.partitions
         _check(one.error_code)
         begun = Mark(self._topic_id, int(one.offset), {})

@@ -21,20 +21,9 @@ from fsm.conformance.peer import Observed
 from fsm.conformance.steps import Response, TopicChange, WalkRequest, record_group
 from fsm.conformance.topics import OFFSETS_TOPIC, OffsetsLog, Topics, metadata
 from fsm.errors import InputError
+from fsm.protocol import messages as m
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.json_form import error_name
-from fsm.protocol.messages import (
-    APIS,
-    ApiVersionsRequest,
-    ConsumerGroupDescribeRequest,
-    Coordinator,
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribedGroup,
-    DescribeGroupsRequest,
-    FindCoordinatorRequest,
-    MetadataResponseBroker,
-)
 from fsm.wire.connection import Connection, receive_any
 from fsm.wire.dialogue import VERSIONS, PeerError
 from fsm.wire.login import PLAINTEXT, Security
@@ -90,16 +79,16 @@ class Broker:
     # What it is.
 
     def _find_unsupported(self) -> dict[str, str]:
-        answer = self._control.call(ApiVersionsRequest())
+        answer = self._control.call(m.ApiVersionsRequest())
         if answer.error_code:
             refusal = f"ApiVersions is refused: {error_name(answer.error_code)}"
             raise InputError(f"the broker cannot be tested: {refusal}", self._control.peer)
         ranges = {api.api_key: range(api.min_version, api.max_version + 1) for api in answer.api_keys}
         wanted = {name: range(version, version + 1) for name, version in VERSIONS.items()}
-        wanted |= {name: range(APIS[name].oldest, APIS[name].newest + 1) for name in SEVERAL_VERSIONS}
-        found = {name: _explain_lack(ranges.get(APIS[name].key), versions) for name, versions in wanted.items()}
+        wanted |= {name: range(m.APIS[name].oldest, m.APIS[name].newest + 1) for name in SEVERAL_VERSIONS}
+        found = {name: _explain_lack(ranges.get(m.APIS[name].key), versions) for name, versions in wanted.items()}
         self.versions = {
-            name: _common(ranges[APIS[name].key], wanted[name]) for name in SEVERAL_VERSIONS if not found[name]
+            name: _common(ranges[m.APIS[name].key], wanted[name]) for name in SEVERAL_VERSIONS if not found[name]
         }
         lacks = {name: why for name, why in found.items() if why}
         for name in NEEDED:
@@ -112,7 +101,7 @@ class Broker:
             return {}
         node = next((node for node in self._nodes if _address(node) == (self.host, self.port)), self._nodes[0])
         self._turn_to(*_address(node))
-        request = DescribeConfigsRequest((DescribeConfigsResource(BROKER, str(node.node_id)),))
+        request = m.DescribeConfigsRequest((m.DescribeConfigsResource(BROKER, str(node.node_id)),))
         found = self._coordinator.call(request).results
         if not found or found[0].error_code:
             refusal = error_name(found[0].error_code) if found else "no answer"
@@ -153,7 +142,7 @@ class Broker:
         """Waits until the group has a coordinator, and connects to it."""
         until = time.monotonic() + READY_S
         while time.monotonic() < until:
-            found = self._control.call(FindCoordinatorRequest(coordinator_keys=(self.group,))).coordinators
+            found = self._control.call(m.FindCoordinatorRequest(coordinator_keys=(self.group,))).coordinators
             if found and not found[0].error_code:
                 self._turn_to(*_address(found[0]))
                 if self._is_loaded():
@@ -241,7 +230,7 @@ class Broker:
         ConsumerGroupDescribe is sent first; a group that is unknown to it may be a classic one.
         """
         if "ConsumerGroupDescribe" not in self.unsupported:
-            described = self._coordinator.call(ConsumerGroupDescribeRequest((self.group,))).groups[0]
+            described = self._coordinator.call(m.ConsumerGroupDescribeRequest((self.group,))).groups[0]
             if not described.error_code:
                 return record_group(described)
         if "DescribeGroups" in self.unsupported:
@@ -249,8 +238,8 @@ class Broker:
         group = self._describe_classic()
         return None if group.error_code or group.group_state == "Dead" else record_group(group)
 
-    def _describe_classic(self) -> DescribedGroup:
-        found: DescribedGroup = self._coordinator.call(DescribeGroupsRequest((self.group,))).groups[0]
+    def _describe_classic(self) -> m.DescribedGroup:
+        found: m.DescribedGroup = self._coordinator.call(m.DescribeGroupsRequest((self.group,))).groups[0]
         return found
 
     def _read_log(self, count: int) -> tuple[Mapping[str, Any], ...]:
@@ -272,7 +261,7 @@ class Broker:
             connection.close()
 
 
-def _address(node: MetadataResponseBroker | Coordinator) -> tuple[str, int]:
+def _address(node: m.MetadataResponseBroker | m.Coordinator) -> tuple[str, int]:
     return node.host, node.port
 
 

@@ -8,13 +8,8 @@ from typing import Any, NamedTuple
 
 from fsm.coordinator.model.context import Image, Topic
 from fsm.coordinator.model.persistent import PersistentMap
+from fsm.protocol import messages as m
 from fsm.protocol.codec import API_OF
-from fsm.protocol.messages import (
-    DescribedConsumerGroup,
-    DescribedConsumerGroupMember,
-    DescribedGroup,
-    DescribedTopicPartitions,
-)
 
 
 class WalkRequest(NamedTuple):
@@ -90,11 +85,11 @@ CLASSIC = 0
 """The member type of a classic member in a consumer group."""
 
 
-def record_group(group: DescribedConsumerGroup | DescribedGroup | None) -> Mapping[str, Any] | None:
+def record_group(group: m.DescribedConsumerGroup | m.DescribedGroup | None) -> Mapping[str, Any] | None:
     """The description in the form of recordings; None if there is no such group."""
     if group is None:
         return None
-    if isinstance(group, DescribedConsumerGroup):
+    if isinstance(group, m.DescribedConsumerGroup):
         return {
             "type": "consumer",
             "state": group.group_state,
@@ -119,7 +114,7 @@ def record_group(group: DescribedConsumerGroup | DescribedGroup | None) -> Mappi
     }
 
 
-def _record_member(member: DescribedConsumerGroupMember) -> Mapping[str, Any]:
+def _record_member(member: m.DescribedConsumerGroupMember) -> Mapping[str, Any]:
     return {
         "epoch": member.member_epoch,
         "instance": member.instance_id,
@@ -132,5 +127,5 @@ def _record_member(member: DescribedConsumerGroupMember) -> Mapping[str, Any]:
     }
 
 
-def _by_name(topics: Iterable[DescribedTopicPartitions]) -> Mapping[str, list[int]]:
+def _by_name(topics: Iterable[m.DescribedTopicPartitions]) -> Mapping[str, list[int]]:
     return {topic.topic_name: sorted(topic.partitions) for topic in topics}

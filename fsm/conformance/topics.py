@@ -11,22 +11,8 @@ from typing import Any
 from fsm.conformance.steps import TopicChange
 from fsm.coordinator.model.hash_order import string_hash
 from fsm.errors import InputError
+from fsm.protocol import messages as m
 from fsm.protocol.json_form import error_name
-from fsm.protocol.messages import (
-    CreatableTopic,
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    MetadataResponseTopic,
-    PartitionData,
-)
 from fsm.protocol.printed_records import to_dump_json
 from fsm.protocol.record_batches import LogRecord, read_batches
 from fsm.protocol.records import OtherKey, Record
@@ -81,7 +67,7 @@ class Topics:
         for name in list(self.made):
             self.change("delete", name, 0)
 
-    def _find(self, name: str) -> MetadataResponseTopic | None:
+    def _find(self, name: str) -> m.MetadataResponseTopic | None:
         return next((topic for topic in metadata(self.connection, name).topics if not topic.error_code), None)
 
     def _wait_until_settled(self, action: str, name: str, partitions: int) -> TopicChange:
@@ -97,19 +83,19 @@ class Topics:
     def _ask(self, action: str, name: str, partitions: int) -> None:
         call = self.connection.call
         if action == "create":
-            results = call(CreateTopicsRequest((CreatableTopic(name, partitions, 1),), TIMEOUT_MS)).topics
+            results = call(m.CreateTopicsRequest((m.CreatableTopic(name, partitions, 1),), TIMEOUT_MS)).topics
         elif action == "grow":
-            results = call(CreatePartitionsRequest((CreatePartitionsTopic(name, partitions),), TIMEOUT_MS)).results
+            results = call(m.CreatePartitionsRequest((m.CreatePartitionsTopic(name, partitions),), TIMEOUT_MS)).results
         else:
-            results = call(DeleteTopicsRequest(topic_names=(name,), timeout_ms=TIMEOUT_MS)).responses
+            results = call(m.DeleteTopicsRequest(topic_names=(name,), timeout_ms=TIMEOUT_MS)).responses
         if error := results[0].error_code:
             raise PeerError(f"{self.connection.peer}: cannot {action} topic {name}: {error_name(error)}")
 
 
-def metadata(connection: Connection, *names: str) -> MetadataResponse:
+def metadata(connection: Connection, *names: str) -> m.MetadataResponse:
     """The Metadata response for these topics, or for all."""
-    topics = tuple(MetadataRequestTopic(name=name) for name in names) if names else None
-    found: MetadataResponse = connection.call(MetadataRequest(topics, allow_auto_topic_creation=False))
+    topics = tuple(m.MetadataRequestTopic(name=name) for name in names) if names else None
+    found: m.MetadataResponse = connection.call(m.MetadataRequest(topics, allow_auto_topic_creation=False))
     return found
 
 
@@ -160,10 +146,10 @@ class OffsetsLog:
     def _is_ours(self, record: Record) -> bool:
         return not isinstance(record.key, OtherKey) and record.key[1] == self.group_id
 
-    def _fetch(self) -> PartitionData:
-        wanted = FetchPartition(self.partition, fetch_offset=self.offset, partition_max_bytes=FETCHED_BYTES)
-        request = FetchRequest(max_bytes=FETCHED_BYTES, topics=(FetchTopic(OFFSETS_TOPIC, partitions=(wanted,)),))
-        found: PartitionData = self.connection.call(request).responses[0].partitions[0]
+    def _fetch(self) -> m.PartitionData:
+        wanted = m.FetchPartition(self.partition, fetch_offset=self.offset, partition_max_bytes=FETCHED_BYTES)
+        request = m.FetchRequest(max_bytes=FETCHED_BYTES, topics=(m.FetchTopic(OFFSETS_TOPIC, partitions=(wanted,)),))
+        found: m.PartitionData = self.connection.call(request).responses[0].partitions[0]
         if found.error_code:
             raise PeerError(f"{self.connection.peer}: cannot read {OFFSETS_TOPIC}: {error_name(found.error_code)}")
         return found

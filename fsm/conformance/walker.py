@@ -13,23 +13,10 @@ from typing import Any, NamedTuple
 from fsm.conformance.clients import IN, OUT, PENDING, REJOINING, UNKNOWN_TOPIC_ID, Client, assign
 from fsm.conformance.families import Family
 from fsm.conformance.steps import TopicChange, WalkRequest, WalkStep
+from fsm.protocol import messages as m
 from fsm.protocol.assignment import NO_TOPIC_ID
 from fsm.protocol.codec import API_OF, decode, encode
 from fsm.protocol.consumer_protocol import Subscription, encode_subscription
-from fsm.protocol.messages import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    LeaveGroupRequest,
-    MemberIdentity,
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-    SyncGroupRequest,
-)
 from fsm.wire.dialogue import VERSIONS
 
 SHORT_SESSION_MS, SHORT_TIMEOUTS_MS = 6_000, (2_500, 4_000)
@@ -258,28 +245,28 @@ class Walker:
     # Offsets.
 
     def _commit(self, client: Client) -> WalkRequest:
-        version = self._choose_version(OffsetCommitRequest)
+        version = self._choose_version(m.OffsetCommitRequest)
         epoch = max(-1, client.epoch + self.chance.choice((0, 0, 0, -1, -2, 1)))
         topic, offset = self.chance.choice(sorted(self.topics)), self.chance.randint(0, 99)
         extra = self.forms.choice(((), (), (), ((topic, OUTSIDE),), ((STRANGE, 0),)))
         topics = tuple(
-            OffsetCommitRequestTopic(*self._name(name, version), (OffsetCommitRequestPartition(number, offset),))
+            m.OffsetCommitRequestTopic(*self._name(name, version), (m.OffsetCommitRequestPartition(number, offset),))
             for name, number in ((topic, 0), *extra)
         )
         who = client.group, epoch, client.member_id, client.instance_id
-        return _send(client, OffsetCommitRequest(*who, topics=topics), "commit", version)
+        return _send(client, m.OffsetCommitRequest(*who, topics=topics), "commit", version)
 
     def _fetch(self, client: Client) -> WalkRequest:
-        version = self._choose_version(OffsetFetchRequest)
+        version = self._choose_version(m.OffsetFetchRequest)
         epoch = max(-1, client.epoch + self.chance.choice((0, 0, -1, 1)))
         stable = self.chance.random() < 0.5
         names = self.chance.choice(sorted(self.topics)), *self.forms.choice(((), (STRANGE,)))
-        topics = tuple(OffsetFetchRequestTopics(*self._name(name, version), (0, 1, 2, OUTSIDE)) for name in names)
+        topics = tuple(m.OffsetFetchRequestTopics(*self._name(name, version), (0, 1, 2, OUTSIDE)) for name in names)
         if version < GROUPS_SINCE:
-            request = OffsetFetchRequest(client.group, topics, require_stable=stable)
+            request = m.OffsetFetchRequest(client.group, topics, require_stable=stable)
         else:
-            group = OffsetFetchRequestGroup(client.group, client.member_id, epoch, topics)
-            request = OffsetFetchRequest(groups=(group,), require_stable=stable)
+            group = m.OffsetFetchRequestGroup(client.group, client.member_id, epoch, topics)
+            request = m.OffsetFetchRequest(groups=(group,), require_stable=stable)
         return _send(client, request, "fetch offsets", version)
 
     def _choose_version(self, message: type[Any]) -> int:
@@ -317,9 +304,9 @@ class Walker:
         first = "cooperative-sticky" if self.family.cooperative else "range"
         listed = (first, "roundrobin") if self.chance.random() < 0.4 else (first,)
         metadata = encode_subscription(Subscription(client.names or ()), self.chance.randint(0, 3))
-        protocols = tuple(JoinGroupRequestProtocol(name, metadata) for name in listed)
+        protocols = tuple(m.JoinGroupRequestProtocol(name, metadata) for name in listed)
         timeouts, who = (client.session_ms, client.timeout_ms), (client.member_id, client.instance_id)
-        return _send(client, JoinGroupRequest(client.group, *timeouts, *who, "consumer", protocols, why), why)
+        return _send(client, m.JoinGroupRequest(client.group, *timeouts, *who, "consumer", protocols, why), why)
 
     def _rejoin(self, client: Client) -> WalkRequest:
         if self.chance.random() < 0.5:
@@ -329,15 +316,15 @@ class Walker:
     def _sync(self, client: Client) -> WalkRequest:
         leads = client.leads and client.others and self.chance.random() < 0.9
         assignments = assign(client.others, self.own or self.topics) if leads else ()
-        request = SyncGroupRequest(*_identify(client), "consumer", client.protocol, assignments)
+        request = m.SyncGroupRequest(*_identify(client), "consumer", client.protocol, assignments)
         return _send(client, request, "sync as leader" if leads else "sync")
 
     def _claim_old_generation(self, client: Client) -> WalkRequest:
-        request = HeartbeatRequest(client.group, client.epoch - 1, client.member_id, client.instance_id)
+        request = m.HeartbeatRequest(client.group, client.epoch - 1, client.member_id, client.instance_id)
         return _send(client, request, "heartbeat")
 
     def _beat_as_stranger(self, client: Client) -> WalkRequest:
-        request = HeartbeatRequest(client.group, client.epoch, "nobody", client.instance_id)
+        request = m.HeartbeatRequest(client.group, client.epoch, "nobody", client.instance_id)
         return _send(client, request, "heartbeat of a stranger")
 
     def _throw_out(self, victim: Client) -> WalkRequest:
@@ -345,7 +332,7 @@ class Walker:
         return _send(self.outsider, _leave_group(victim), "throw out")
 
     def _leave_as_classic(self, client: Client) -> WalkRequest:
-        others = (MemberIdentity("nobody"),) if self.chance.random() < 0.4 else ()
+        others = (m.MemberIdentity("nobody"),) if self.chance.random() < 0.4 else ()
         request = _leave_group(client, others)
         client.state, client.member_id = OUT, ""
         return _send(client, request, "leave")
@@ -365,9 +352,9 @@ def _identify(client: Client) -> tuple[str, int, str, str | None]:
     return client.group, client.epoch, client.member_id, client.instance_id
 
 
-def _leave_group(client: Client, others: tuple[MemberIdentity, ...] = ()) -> LeaveGroupRequest:
-    who = MemberIdentity(client.member_id, client.instance_id, "bye")
-    return LeaveGroupRequest(client.group, members=(who, *others))
+def _leave_group(client: Client, others: tuple[m.MemberIdentity, ...] = ()) -> m.LeaveGroupRequest:
+    who = m.MemberIdentity(client.member_id, client.instance_id, "bye")
+    return m.LeaveGroupRequest(client.group, members=(who, *others))
 
 
 CONSUMER: Acts = (
@@ -385,7 +372,7 @@ CONSUMER: Acts = (
 """Weights of the actions of a consumer-protocol member."""
 
 CLASSIC: Acts = (
-    (40, lambda _, client: _send(client, HeartbeatRequest(*_identify(client)), "heartbeat")),
+    (40, lambda _, client: _send(client, m.HeartbeatRequest(*_identify(client)), "heartbeat")),
     (4, Walker._claim_old_generation),
     (6, Walker._beat_as_stranger),
     (8, Walker._rejoin),

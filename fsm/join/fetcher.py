@@ -19,21 +19,10 @@ from fsm.join.compression import inflate
 from fsm.join.network import Address, Network, Purpose, cancel
 from fsm.join.transport import WireTransport
 from fsm.member.runtime.threads import ConsumerRuntime
+from fsm.protocol import messages as m
 from fsm.protocol.assignment import NO_TOPIC_ID, TopicPartition, numbers_by_topic
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.json_form import error_name
-from fsm.protocol.messages import (
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-    PartitionData,
-)
 from fsm.protocol.record_batches import CONTROL, BatchHead, LogRecord, read_records, split_batches
 from fsm.wire.dialogue import PeerError
 
@@ -220,15 +209,15 @@ class Fetcher:
         if coordinator is None:
             return None
         topics = tuple(
-            OffsetFetchRequestTopics(topic, partition_indexes=tuple(numbers))
+            m.OffsetFetchRequestTopics(topic, partition_indexes=tuple(numbers))
             for topic, numbers in numbers_by_topic(sorted(log.partition for log in logs)).items()
         )
         member = self.member
         epoch = -1 if member is None else member.member_epoch
-        group = OffsetFetchRequestGroup(self._group_id, topics=topics)
+        group = m.OffsetFetchRequestGroup(self._group_id, topics=topics)
         if member is not None and epoch > 0:
             group = group._replace(member_id=member.member_id, member_epoch=epoch)
-        request = OffsetFetchRequest(self._group_id, topics, (group,), require_stable=True)
+        request = m.OffsetFetchRequest(self._group_id, topics, (group,), require_stable=True)
         response = await self._network.call(Purpose.COORDINATOR, coordinator, request)
         answer = next(iter(response.groups), response)
         found = [(topic.name, one) for topic in answer.topics for one in topic.partitions]
@@ -249,12 +238,12 @@ class Fetcher:
             by_leader.setdefault(leader, []).append(log)
         for leader, led in by_leader.items():
             topics = tuple(
-                ListOffsetsTopic(
-                    topic, tuple(ListOffsetsPartition(number, timestamp=self._start) for number in numbers)
+                m.ListOffsetsTopic(
+                    topic, tuple(m.ListOffsetsPartition(number, timestamp=self._start) for number in numbers)
                 )
                 for topic, numbers in numbers_by_topic(sorted(log.partition for log in led)).items()
             )
-            answer = await self._network.call(Purpose.FETCHES, leader, ListOffsetsRequest(topics=topics))
+            answer = await self._network.call(Purpose.FETCHES, leader, m.ListOffsetsRequest(topics=topics))
             found = {(topic.name, one.partition_index): one for topic in answer.topics for one in topic.partitions}
             for log in led:
                 one = found.get(log.partition)
@@ -273,15 +262,15 @@ class Fetcher:
 
     async def _fetch(self, leader: Address, logs: list[_Log]) -> None:
         link = await self._network.link(Purpose.FETCHES, leader)
-        by_id = link.version(FetchRequest) >= TOPIC_IDS_SINCE
+        by_id = link.version(m.FetchRequest) >= TOPIC_IDS_SINCE
         at = {log.partition: log.fetch_at for log in logs}
         ids = {topic: self._network.ids.get(topic, NO_TOPIC_ID) for topic, _ in at}
         names = {topic_id: topic for topic, topic_id in ids.items()}
         topics = tuple(
-            FetchTopic(topic, ids[topic], tuple(_fetch_from(number, at[topic, number]) for number in numbers))
+            m.FetchTopic(topic, ids[topic], tuple(_fetch_from(number, at[topic, number]) for number in numbers))
             for topic, numbers in numbers_by_topic(sorted(at)).items()
         )
-        request = FetchRequest(max_wait_ms=MAX_WAIT_MS, min_bytes=1, max_bytes=MAX_BYTES, topics=topics)
+        request = m.FetchRequest(max_wait_ms=MAX_WAIT_MS, min_bytes=1, max_bytes=MAX_BYTES, topics=topics)
         answer = await self._network.call(Purpose.FETCHES, leader, request)
         if answer.error_code:
             self._report_error("nothing can be fetched", answer.error_code)
@@ -294,7 +283,7 @@ class Fetcher:
         if amiss:
             await self._find_leaders(amiss)
 
-    def _take_in(self, log: _Log, data: PartitionData | None) -> bool:
+    def _take_in(self, log: _Log, data: m.PartitionData | None) -> bool:
         """Takes the records of an answer; returns False if the partition may have moved to another broker."""
         if self._logs.get(log.partition) is not log:
             return True
@@ -336,8 +325,8 @@ class Fetcher:
             log.reading, log.position = None, max(log.position, end)
 
 
-def _fetch_from(number: int, offset: int) -> FetchPartition:
-    return FetchPartition(number, fetch_offset=offset, partition_max_bytes=MAX_PARTITION_BYTES)
+def _fetch_from(number: int, offset: int) -> m.FetchPartition:
+    return m.FetchPartition(number, fetch_offset=offset, partition_max_bytes=MAX_PARTITION_BYTES)
 
 
 def _name(log: _Log) -> str:

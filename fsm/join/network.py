@@ -16,28 +16,11 @@ from typing import Any, NamedTuple
 
 from fsm.errors import InputError
 from fsm.join.link import Link
+from fsm.protocol import messages as m
 from fsm.protocol.assignment import NO_TOPIC_ID, TopicPartition
 from fsm.protocol.codec import API_OF
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.json_form import error_name
-from fsm.protocol.messages import (
-    ConsumerGroupHeartbeatRequest,
-    Coordinator,
-    FetchRequest,
-    FindCoordinatorRequest,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    ListOffsetsRequest,
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-    SyncGroupRequest,
-)
 from fsm.wire.dialogue import PeerError, suggest_remedy
 from fsm.wire.login import PLAINTEXT, Security
 
@@ -132,10 +115,10 @@ class Network:
         assert first is not None  # noqa: S101  # there is a bootstrap address at least
         raise first
 
-    async def learn(self, topics: Sequence[str] | None) -> MetadataResponse:
+    async def learn(self, topics: Sequence[str] | None) -> m.MetadataResponse:
         """Metadata of these topics, None for all; remembers brokers, leaders and ids. Raises as `call_any` does."""
-        asked = None if topics is None else tuple(MetadataRequestTopic(name=name) for name in topics)
-        answer: MetadataResponse = await self.call_any(MetadataRequest(asked, allow_auto_topic_creation=False))
+        asked = None if topics is None else tuple(m.MetadataRequestTopic(name=name) for name in topics)
+        answer: m.MetadataResponse = await self.call_any(m.MetadataRequest(asked, allow_auto_topic_creation=False))
         self.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
         for topic in answer.topics:
             if topic.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name is not None:
@@ -158,8 +141,10 @@ class Network:
 
     async def find_coordinator(self, group_id: str) -> Address | ErrorCode:
         """Finds and connects the group's coordinator, or returns the error. Raises `PeerError` if unreachable."""
-        answer = await self.call_any(FindCoordinatorRequest(key=group_id, coordinator_keys=(group_id,)))
-        alone = Coordinator(group_id, answer.node_id, answer.host, answer.port, answer.error_code, answer.error_message)
+        answer = await self.call_any(m.FindCoordinatorRequest(key=group_id, coordinator_keys=(group_id,)))
+        alone = m.Coordinator(
+            group_id, answer.node_id, answer.host, answer.port, answer.error_code, answer.error_message
+        )
         found = next((one for one in answer.coordinators if one.key == group_id), alone)
         if found.error_code:
             return found.error_code
@@ -191,7 +176,7 @@ async def cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
     await asyncio.gather(*ended, return_exceptions=True)
 
 
-LAST_BY_NAME: Mapping[type[Any], int] = {OffsetCommitRequest: 9, OffsetFetchRequest: 9}
+LAST_BY_NAME: Mapping[type[Any], int] = {m.OffsetCommitRequest: 9, m.OffsetFetchRequest: 9}
 """The newest versions of requests with topic names."""
 
 
@@ -215,10 +200,10 @@ def identify(request: Any, ids: Mapping[str, str]) -> tuple[Any, int | None]:
             for topic in topics or ()
         )
 
-    if isinstance(request, OffsetCommitRequest):
+    if isinstance(request, m.OffsetCommitRequest):
         request = replace(request, topics=add_ids(request.topics))
         topics = request.topics
-    elif isinstance(request, OffsetFetchRequest):
+    elif isinstance(request, m.OffsetFetchRequest):
         groups = tuple(group._replace(topics=add_ids(group.topics)) for group in request.groups)
         request = replace(request, groups=groups)
         topics = tuple(topic for group in groups for topic in group.topics or ())
@@ -230,34 +215,34 @@ def identify(request: Any, ids: Mapping[str, str]) -> tuple[Any, int | None]:
 
 def name_topics(answer: Any, ids: Mapping[str, str]) -> Any:
     """The answer with topic names instead of ids."""
-    if not isinstance(answer, OffsetCommitResponse | OffsetFetchResponse):
+    if not isinstance(answer, m.OffsetCommitResponse | m.OffsetFetchResponse):
         return answer
     names = {topic_id: name for name, topic_id in ids.items()}
 
     def rename(topics: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(topic._replace(name=topic.name or names.get(topic.topic_id, "")) for topic in topics)
 
-    if isinstance(answer, OffsetCommitResponse):
+    if isinstance(answer, m.OffsetCommitResponse):
         return replace(answer, topics=rename(answer.topics))
     groups = tuple(group._replace(topics=rename(group.topics)) for group in answer.groups)
     return replace(answer, groups=groups)
 
 
 ALL = (
-    FindCoordinatorRequest,
-    MetadataRequest,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
-    FetchRequest,
-    ListOffsetsRequest,
+    m.FindCoordinatorRequest,
+    m.MetadataRequest,
+    m.OffsetCommitRequest,
+    m.OffsetFetchRequest,
+    m.FetchRequest,
+    m.ListOffsetsRequest,
 )
-CONSUMER = (ConsumerGroupHeartbeatRequest,)
-CLASSIC = (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)
-OLDEST = {MetadataRequest: 4, LeaveGroupRequest: 3}
+CONSUMER = (m.ConsumerGroupHeartbeatRequest,)
+CLASSIC = (m.JoinGroupRequest, m.SyncGroupRequest, m.HeartbeatRequest, m.LeaveGroupRequest)
+OLDEST = {m.MetadataRequest: 4, m.LeaveGroupRequest: 3}
 """The oldest usable versions: earlier ones create topics on request, or lack a list of leaving members."""
 
 
-async def check_cluster(network: Network, topics: Sequence[str] | None, *, is_classic: bool) -> MetadataResponse:
+async def check_cluster(network: Network, topics: Sequence[str] | None, *, is_classic: bool) -> m.MetadataResponse:
     """The metadata of these topics, None for all.
 
     Raises `InputError` if there is no broker, if it requires something unsupported, and for unknown topics.
@@ -284,7 +269,7 @@ async def check_cluster(network: Network, topics: Sequence[str] | None, *, is_cl
     return metadata
 
 
-async def _learn(network: Network, topics: Sequence[str] | None) -> MetadataResponse:
+async def _learn(network: Network, topics: Sequence[str] | None) -> m.MetadataResponse:
     """Fetches metadata in two attempts, because a connection may break once; a broker that requires a login breaks it
     each time.
     """
@@ -303,7 +288,7 @@ def _check_version(message: type[Any], supported: range | None, peer: str) -> No
     oldest = max(api.oldest, OLDEST.get(message, 0))
     if supported and range(max(oldest, supported.start), min(api.newest + 1, supported.stop)):
         return
-    if message is ConsumerGroupHeartbeatRequest:
+    if message is m.ConsumerGroupHeartbeatRequest:
         remedy = "Kafka has it since 4.0; --protocol classic needs none"
         raise InputError(f"the broker is too old: it does not support {api.name}", peer, remedy)
     raise InputError(f"it does not support {api.name} in versions {oldest} to {api.newest}", peer)

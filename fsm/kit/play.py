@@ -35,14 +35,9 @@ from fsm.kit.scenario import (
     UnstableOffsets,
     Wait,
 )
+from fsm.protocol import messages as m
 from fsm.protocol.assignment import topic_partitions
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.messages import (
-    APIS,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopics,
-)
 from fsm.serve.brokers import Brokers
 from fsm.serve.cluster import Served
 from fsm.serve.effects import Effect
@@ -152,7 +147,7 @@ class OurBrokers:
 
     async def hide(self, api: str) -> None:
         """Removes an API from the brokers."""
-        self._brokers.cluster.versions.pop(APIS[api].key)
+        self._brokers.cluster.versions.pop(m.APIS[api].key)
 
 
 @dataclass
@@ -306,10 +301,10 @@ def _assign_unknown(place: Place, without: str) -> Rule:
 def _unstable_offsets(place: Place, group: str, times: int) -> Rule:
     code = ErrorCode.UNSTABLE_OFFSET_COMMIT
     topics = tuple(
-        OffsetFetchResponseTopics(
-            name, i, tuple(OffsetFetchResponsePartitions(number, error_code=code) for number in range(partitions))
+        m.OffsetFetchResponseTopics(
+            name, i, tuple(m.OffsetFetchResponsePartitions(number, error_code=code) for number in range(partitions))
         )
         for name, i, partitions in place.topics()
     )
-    fields = {"groups": (OffsetFetchResponseGroup(group, topics),)}
+    fields = {"groups": (m.OffsetFetchResponseGroup(group, topics),)}
     return Rule(Do.REWRITE, client=A, api="OffsetFetch", fields=fields, times=times)

@@ -23,19 +23,10 @@ from typing import Any, NamedTuple
 
 from fsm.coordinator.coordinator import HANDLERS
 from fsm.coordinator.model.step import Answer
+from fsm.protocol import messages as m
 from fsm.protocol.assignment import TopicPartition
 from fsm.protocol.codec import API_BY_KEY, RequestHeader, encode_response
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.messages import (
-    DISCONNECTED,
-    Api,
-    ApiVersionsRequest,
-    ConsumerGroupDescribeRequest,
-    DescribeGroupsRequest,
-    FetchRequest,
-    ListGroupsRequest,
-    ProduceRequest,
-)
 from fsm.serve.cluster import Cluster, Served
 from fsm.serve.effects import Append, Effect, HangUp, ReadOn, Replace, Send
 from fsm.serve.faults import Do, Rule, Seen, groups_of, members_of, partitions_of
@@ -48,7 +39,7 @@ MOST_WAITING = 1_000
 """The maximal number of frames that wait on one connection; a client that sends more is disconnected."""
 CLEAN_UP_MS = 600_000
 """How often old offsets expire and groups without members and offsets end: `offsets.retention.check.interval.ms`."""
-GROUP_REQUESTS = {*HANDLERS, ConsumerGroupDescribeRequest, DescribeGroupsRequest, ListGroupsRequest}
+GROUP_REQUESTS = {*HANDLERS, m.ConsumerGroupDescribeRequest, m.DescribeGroupsRequest, m.ListGroupsRequest}
 """Responses of the coordinators."""
 
 
@@ -74,7 +65,7 @@ class _Open:
 
     connection: _Connection
     header: RequestHeader
-    api: Api
+    api: m.Api
     request: Any
     at_ms: float
     rule: Rule | None = None
@@ -253,7 +244,7 @@ class Brokers:
         if header is not None:
             api = API_BY_KEY.get(header.api_key)
             name = api.name if api else str(header.api_key)
-            answered = api is not None and api.request is ApiVersionsRequest
+            answered = api is not None and api.request is m.ApiVersionsRequest
             exchange = Exchange(
                 at_ms,
                 connection.number,
@@ -287,11 +278,11 @@ class Brokers:
             self._asked[token] = asked
             connection.tokens.append(token)
             self._give(answers, [], now_ms)
-        elif isinstance(request, FetchRequest):
+        elif isinstance(request, m.FetchRequest):
             self._fetch(asked, now_ms + request.max_wait_ms, now_ms)
         else:
             response = self.cluster.answer(request, context)
-            if isinstance(request, ProduceRequest):
+            if isinstance(request, m.ProduceRequest):
                 self._wake_fetches(request, now_ms)
                 if not request.acks:
                     response = None
@@ -331,7 +322,7 @@ class Brokers:
         if waiting is not None:
             self._timers.call_off(waiting.timer)
 
-    def _wake_fetches(self, request: ProduceRequest, now_ms: float) -> None:
+    def _wake_fetches(self, request: m.ProduceRequest, now_ms: float) -> None:
         """Retries the fetches that wait for records of these partitions."""
         produced = partitions_of(request, self.cluster.topics.names)
         for waiting in [*self._fetches.values()]:
@@ -343,7 +334,7 @@ class Brokers:
         rule = asked.rule
         if asked.is_repeat:
             return
-        if response is DISCONNECTED:
+        if response is m.DISCONNECTED:
             self._record(asked, None, None)
             self._hang_up(asked.connection, now_ms)
             return
@@ -409,7 +400,7 @@ class Brokers:
     def _disturb(self, asked: _Open, rule: Rule, now_ms: float) -> None:
         """Applies faults to a request before it is handled; `_answer` applies the others."""
         if rule.do is Do.REFUSE:
-            if isinstance(asked.request, ProduceRequest) and not asked.request.acks:
+            if isinstance(asked.request, m.ProduceRequest) and not asked.request.acks:
                 self._record(asked, None, None)  # it expects no answer, so a broker can only close the connection
                 self._hang_up(asked.connection, now_ms)
                 return

@@ -25,28 +25,8 @@ from fsm.coordinator.model.groups import Groups
 from fsm.coordinator.model.hash_order import string_hash
 from fsm.coordinator.model.step import Answer, Request, Step
 from fsm.coordinator.storage.replay import replay_segment
+from fsm.protocol import messages as m
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.messages import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-    ConsumerGroupHeartbeatRequest,
-    DeletableGroupResult,
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-    DescribedConsumerGroup,
-    DescribedGroup,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-    JoinGroupRequest,
-    ListedGroup,
-    ListGroupsRequest,
-    ListGroupsResponse,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-)
 from fsm.serve.partition_logs import GroupLog
 from fsm.serve.refusals import GROUPS_SINCE
 from fsm.serve.requests import RequestContext
@@ -128,7 +108,7 @@ class Coordinators:
         """Handles a request about groups; returns all responses that are ready, also to other requests."""
         answer = _WHOLE.get(type(message))
         if answer is not None and (
-            type(message) is not OffsetFetchRequest or context.version >= GROUPS_SINCE[OffsetFetchRequest]
+            type(message) is not m.OffsetFetchRequest or context.version >= GROUPS_SINCE[m.OffsetFetchRequest]
         ):
             return [Answer(context.token, answer(self, message, context))]
         partition = self.partition_of(message.group_id)
@@ -147,21 +127,21 @@ class Coordinators:
 
     def _brings_more(self, partition: int, message: Any, now_ms: int) -> bool:
         """Whether the request may add a group or a member."""
-        if type(message) is ConsumerGroupHeartbeatRequest:
+        if type(message) is m.ConsumerGroupHeartbeatRequest:
             if message.member_epoch:
                 return False
-        elif type(message) not in (JoinGroupRequest, OffsetCommitRequest):
+        elif type(message) not in (m.JoinGroupRequest, m.OffsetCommitRequest):
             return False
         group = self._host(partition, now_ms).state.groups.get(message.group_id)
         return group is None or (
-            type(message) is not OffsetCommitRequest and message.member_id not in group.members.by_id
+            type(message) is not m.OffsetCommitRequest and message.member_id not in group.members.by_id
         )
 
     def _forward(self, partition: int, message: Any, context: RequestContext) -> list[Answer]:
         """Passes a request to the partition's coordinator."""
         token, _, connection, client_id, client_host, version, now_ms, random = context
         host = self._host(partition, int(now_ms))
-        fresh_id = str(UUID(int=random.getrandbits(128), version=4)) if type(message) is JoinGroupRequest else None
+        fresh_id = str(UUID(int=random.getrandbits(128), version=4)) if type(message) is m.JoinGroupRequest else None
         sent = host.send(
             client_id,
             message,
@@ -178,63 +158,63 @@ class Coordinators:
         is_leader = self.leaders[partition] == context.broker
         return None if is_leader else ErrorCode.NOT_COORDINATOR
 
-    def _fetch_offsets(self, message: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
-        def one(group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+    def _fetch_offsets(self, message: m.OffsetFetchRequest, context: RequestContext) -> m.OffsetFetchResponse:
+        def one(group: m.OffsetFetchRequestGroup) -> m.OffsetFetchResponseGroup:
             partition = self.partition_of(group.group_id)
             if refusal := self._refuses(partition, context):
-                return OffsetFetchResponseGroup(group.group_id, (), refusal)
-            sent = OffsetFetchRequest(groups=(group,), require_stable=message.require_stable)
+                return m.OffsetFetchResponseGroup(group.group_id, (), refusal)
+            sent = m.OffsetFetchRequest(groups=(group,), require_stable=message.require_stable)
             (answer,) = self._forward(partition, sent, context)
-            found: OffsetFetchResponseGroup = answer.body.groups[0]  # type: ignore[union-attr]
+            found: m.OffsetFetchResponseGroup = answer.body.groups[0]  # type: ignore[union-attr]
             return found
 
-        return OffsetFetchResponse(groups=tuple(map(one, message.groups)))
+        return m.OffsetFetchResponse(groups=tuple(map(one, message.groups)))
 
-    def _delete(self, message: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
-        def one(group_id: str) -> DeletableGroupResult:
+    def _delete(self, message: m.DeleteGroupsRequest, context: RequestContext) -> m.DeleteGroupsResponse:
+        def one(group_id: str) -> m.DeletableGroupResult:
             partition = self.partition_of(group_id)
             if refusal := self._refuses(partition, context):
-                return DeletableGroupResult(group_id, refusal)
-            sent = DeleteGroupsRequest((group_id,))
+                return m.DeletableGroupResult(group_id, refusal)
+            sent = m.DeleteGroupsRequest((group_id,))
             (answer,) = self._forward(partition, sent, context)
-            found: DeletableGroupResult = answer.body.results[0]  # type: ignore[union-attr]
+            found: m.DeletableGroupResult = answer.body.results[0]  # type: ignore[union-attr]
             return found
 
-        return DeleteGroupsResponse(results=tuple(map(one, dict.fromkeys(message.groups_names))))
+        return m.DeleteGroupsResponse(results=tuple(map(one, dict.fromkeys(message.groups_names))))
 
-    def _describe_classic(self, message: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
-        def one(group_id: str) -> DescribedGroup:
+    def _describe_classic(self, message: m.DescribeGroupsRequest, context: RequestContext) -> m.DescribeGroupsResponse:
+        def one(group_id: str) -> m.DescribedGroup:
             refusal = self._refuses(self.partition_of(group_id), context)
             if refusal:
-                return DescribedGroup(refusal, None, group_id)
+                return m.DescribedGroup(refusal, None, group_id)
             found = self.describe(group_id, int(context.now_ms))
-            if isinstance(found, DescribedGroup):
+            if isinstance(found, m.DescribedGroup):
                 return found
             missing = ErrorCode.GROUP_ID_NOT_FOUND if context.version >= MISSING_IS_ERROR_SINCE else ErrorCode.NONE
             why = f"Group {group_id} not found." if found is None else f"Group {group_id} is not a classic group."
-            return DescribedGroup(missing, why, group_id, "Dead")
+            return m.DescribedGroup(missing, why, group_id, "Dead")
 
-        return DescribeGroupsResponse(groups=tuple(map(one, message.groups)))
+        return m.DescribeGroupsResponse(groups=tuple(map(one, message.groups)))
 
     def _describe_consumer(
-        self, message: ConsumerGroupDescribeRequest, context: RequestContext
-    ) -> ConsumerGroupDescribeResponse:
-        def one(group_id: str) -> DescribedConsumerGroup:
+        self, message: m.ConsumerGroupDescribeRequest, context: RequestContext
+    ) -> m.ConsumerGroupDescribeResponse:
+        def one(group_id: str) -> m.DescribedConsumerGroup:
             refusal = self._refuses(self.partition_of(group_id), context)
             found = None if refusal else self.describe(group_id, int(context.now_ms))
-            if isinstance(found, DescribedConsumerGroup):
+            if isinstance(found, m.DescribedConsumerGroup):
                 return found
             why = f"Group {group_id} not found." if found is None else f"Group {group_id} is not a consumer group."
             code = refusal or ErrorCode.GROUP_ID_NOT_FOUND
-            return DescribedConsumerGroup(code, None if refusal else why, group_id)
+            return m.DescribedConsumerGroup(code, None if refusal else why, group_id)
 
-        return ConsumerGroupDescribeResponse(groups=tuple(map(one, message.group_ids)))
+        return m.ConsumerGroupDescribeResponse(groups=tuple(map(one, message.group_ids)))
 
-    def _list(self, message: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
+    def _list(self, message: m.ListGroupsRequest, context: RequestContext) -> m.ListGroupsResponse:
         states = {state.lower() for state in message.states_filter}
         types = {kind.lower() for kind in message.types_filter}
         found = (group for partition, group in self._list_groups() if self.leaders[partition] == context.broker)
-        return ListGroupsResponse(
+        return m.ListGroupsResponse(
             groups=tuple(
                 group
                 for group in sorted(found)
@@ -242,20 +222,20 @@ class Coordinators:
             )
         )
 
-    def _list_groups(self) -> Iterator[tuple[int, ListedGroup]]:
+    def _list_groups(self) -> Iterator[tuple[int, m.ListedGroup]]:
         for partition, host in sorted(self._hosts.items()):
             for group_id, group in host.state.groups.items():
                 if isinstance(group, ClassicGroup):
-                    yield partition, ListedGroup(group_id, group.protocol_type or "", PRINTED[group.state], CLASSIC)
+                    yield partition, m.ListedGroup(group_id, group.protocol_type or "", PRINTED[group.state], CLASSIC)
                 else:
                     state = group.state.name.capitalize()
-                    yield partition, ListedGroup(group_id, CONSUMER, state, CONSUMER)
+                    yield partition, m.ListedGroup(group_id, CONSUMER, state, CONSUMER)
 
     def group_ids(self) -> list[str]:
         """Every group, sorted."""
         return sorted(group.group_id for _, group in self._list_groups())
 
-    def describe(self, group_id: str, now_ms: int) -> DescribedConsumerGroup | DescribedGroup | None:
+    def describe(self, group_id: str, now_ms: int) -> m.DescribedConsumerGroup | m.DescribedGroup | None:
         """The group as in the describe APIs; None for an unknown group."""
         return self._host(self.partition_of(group_id), now_ms).describe(group_id)
 
@@ -330,10 +310,10 @@ def _find_removed(before: Groups, after: Groups, group_ids: Iterable[str]) -> li
 
 
 _WHOLE: dict[type[Any], Callable[..., Any]] = {
-    OffsetFetchRequest: Coordinators._fetch_offsets,
-    DeleteGroupsRequest: Coordinators._delete,
-    DescribeGroupsRequest: Coordinators._describe_classic,
-    ConsumerGroupDescribeRequest: Coordinators._describe_consumer,
-    ListGroupsRequest: Coordinators._list,
+    m.OffsetFetchRequest: Coordinators._fetch_offsets,
+    m.DeleteGroupsRequest: Coordinators._delete,
+    m.DescribeGroupsRequest: Coordinators._describe_classic,
+    m.ConsumerGroupDescribeRequest: Coordinators._describe_consumer,
+    m.ListGroupsRequest: Coordinators._list,
 }
 """Requests that name several groups, or none."""

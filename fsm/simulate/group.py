@@ -28,14 +28,9 @@ from fsm.coordinator.model.step import Request, Step
 from fsm.coordinator.storage.replay import replay_segment
 from fsm.member.runtime.classic_shell import ClassicConsumerMember
 from fsm.member.runtime.consumer_shell import ConsumerMember
+from fsm.protocol import messages as m
 from fsm.protocol.assignment import Partitions, without
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.messages import (
-    DISCONNECTED,
-    ConsumerGroupHeartbeatRequest,
-    HeartbeatRequest,
-    TransportFailure,
-)
 from fsm.protocol.record_batches import batch_of, write_batch
 from fsm.protocol.records import Record
 from fsm.simulate.clients import classic_config, consumer_config
@@ -45,9 +40,9 @@ from fsm.simulate.meter import Meter
 from fsm.simulate.outcome import Changed, Stored
 from fsm.trace import TraceRecord
 
-NO_COORDINATOR = TransportFailure("CoordinatorNotAvailableException")
+NO_COORDINATOR = m.TransportFailure("CoordinatorNotAvailableException")
 PROCESS_DEEDS = frozenset({"crash", "restart", "stop", "pause", "slow", "cut", "begin"})
-HEARTBEATS = (ConsumerGroupHeartbeatRequest, HeartbeatRequest)
+HEARTBEATS = (m.ConsumerGroupHeartbeatRequest, m.HeartbeatRequest)
 RESTART_MS = 10_000
 """How long after an error an application is restarted."""
 BATCH = 1_000
@@ -251,7 +246,7 @@ class GroupRun(SkippingCluster):
             return
         self._down, self.is_down = self.group, True
         for name, on_response in self._waiting.values():
-            self.channel.send(self.now_ms, partial(_give, on_response, DISCONNECTED), name, is_answer=True)
+            self.channel.send(self.now_ms, partial(_give, on_response, m.DISCONNECTED), name, is_answer=True)
         self._waiting.clear()
         self.host.state = Coordinator()
         self.schedule(self.now_ms + deed.for_ms, self._take_over, tuple)
@@ -312,7 +307,7 @@ class GroupRun(SkippingCluster):
         if not self.is_down and self._found.get(name) == self._term:
             return super()._receive(name, request, on_response, is_duplicate=is_duplicate)
         asked = Request(0, name, "", 1, request)
-        body = DISCONNECTED if self.is_down else refuse(asked, ErrorCode.NOT_COORDINATOR, self.context)
+        body = m.DISCONNECTED if self.is_down else refuse(asked, ErrorCode.NOT_COORDINATOR, self.context)
         self.channel.send(self.now_ms, partial(_give, on_response, body), name, is_answer=True)
         return True
 

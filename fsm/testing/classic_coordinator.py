@@ -15,24 +15,10 @@ from itertools import count
 from threading import RLock
 from typing import Any
 
+from fsm.protocol import messages as m
 from fsm.protocol.assignment import Partitions, TopicPartition
 from fsm.protocol.consumer_protocol import decode_assignment
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.messages import (
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    JoinGroupResponseMember,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    SyncGroupRequest,
-    SyncGroupResponse,
-    TransportFailure,
-    commit_results,
-)
 
 Answer = Callable[[Any], None]
 Due = list[tuple[Answer, Any]]
@@ -42,7 +28,7 @@ Due = list[tuple[Answer, Any]]
 class _Member:
     """A member, as the coordinator knows it."""
 
-    join: JoinGroupRequest
+    join: m.JoinGroupRequest
     awaiting_join: Answer | None = None
     """Waits for the others to join."""
     awaiting_sync: Answer | None = None
@@ -82,12 +68,12 @@ class ScriptedClassicCoordinator:
         with self._lock:
             if self._rebalancing or not self._assigned:
                 return {}
-            given = {m: member.assignment for m, member in sorted(self._members.items())}
-            return {m: decode_assignment(bytes_).partitions for m, bytes_ in given.items()}
+            given = {one: member.assignment for one, member in sorted(self._members.items())}
+            return {one: decode_assignment(bytes_).partitions for one, bytes_ in given.items()}
 
     # The transport
 
-    def find_coordinator(self, on_coordinator_found: Callable[[TransportFailure | None], None]) -> None:
+    def find_coordinator(self, on_coordinator_found: Callable[[m.TransportFailure | None], None]) -> None:
         """Finds the coordinator, this transport, at once."""
         on_coordinator_found(None)
 
@@ -109,17 +95,17 @@ class ScriptedClassicCoordinator:
 
     def _take(self, request: Any, on_response: Answer, due: Due) -> None:
         match request:
-            case JoinGroupRequest():
+            case m.JoinGroupRequest():
                 self._join(request, on_response, due)
-            case SyncGroupRequest():
+            case m.SyncGroupRequest():
                 self._sync(request, on_response, due)
-            case HeartbeatRequest():
-                due.append((on_response, HeartbeatResponse(self._check(request.member_id, request.generation_id))))
-            case LeaveGroupRequest(members=members):
+            case m.HeartbeatRequest():
+                due.append((on_response, m.HeartbeatResponse(self._check(request.member_id, request.generation_id))))
+            case m.LeaveGroupRequest(members=members):
                 for identity in members:
                     self._remove(identity.member_id, due)
-                due.append((on_response, LeaveGroupResponse()))
-            case OffsetCommitRequest():
+                due.append((on_response, m.LeaveGroupResponse()))
+            case m.OffsetCommitRequest():
                 due.append((on_response, self._commit(request)))
 
     def _check(self, member_id: str, generation_id: int) -> ErrorCode:
@@ -129,18 +115,20 @@ class ScriptedClassicCoordinator:
             return ErrorCode.ILLEGAL_GENERATION
         return ErrorCode.REBALANCE_IN_PROGRESS if self._rebalancing else ErrorCode.NONE
 
-    def _commit(self, request: OffsetCommitRequest) -> OffsetCommitResponse:
+    def _commit(self, request: m.OffsetCommitRequest) -> m.OffsetCommitResponse:
         error = self._check(request.member_id, request.generation_id_or_member_epoch)
         if error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
             self.committed.update(request.offsets)
             error = ErrorCode.NONE
-        return OffsetCommitResponse(commit_results((p, error) for p, _ in request.offsets))
+        return m.OffsetCommitResponse(m.commit_results((p, error) for p, _ in request.offsets))
 
     # Joining
 
-    def _join(self, request: JoinGroupRequest, on_response: Answer, due: Due) -> None:
+    def _join(self, request: m.JoinGroupRequest, on_response: Answer, due: Due) -> None:
         if not request.member_id:
-            named = JoinGroupResponse(member_id=f"member-{next(self._names)}", error_code=ErrorCode.MEMBER_ID_REQUIRED)
+            named = m.JoinGroupResponse(
+                member_id=f"member-{next(self._names)}", error_code=ErrorCode.MEMBER_ID_REQUIRED
+            )
             due.append((on_response, named))
             return
         member = self._members.setdefault(request.member_id, _Member(request))
@@ -152,7 +140,7 @@ class ScriptedClassicCoordinator:
         """Begins the generation when all members have joined; members that waited for the last one join again."""
         for member in self._members.values():
             if member.awaiting_sync is not None:
-                due.append((member.awaiting_sync, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)))
+                due.append((member.awaiting_sync, m.SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)))
                 member.awaiting_sync = None
         if not self._members or any(member.awaiting_join is None for member in self._members.values()):
             return
@@ -163,13 +151,15 @@ class ScriptedClassicCoordinator:
             due.append((member.awaiting_join or _ignore, self._join_response(member_id)))
             member.awaiting_join, member.assignment = None, b""
 
-    def _join_response(self, member_id: str) -> JoinGroupResponse:
+    def _join_response(self, member_id: str) -> m.JoinGroupResponse:
         protocol = self._members[self._leader].join.protocols[0].name
         members = tuple(
-            JoinGroupResponseMember(m, metadata=next(p.metadata for p in member.join.protocols if p.name == protocol))
-            for m, member in sorted(self._members.items())
+            m.JoinGroupResponseMember(
+                one, metadata=next(p.metadata for p in member.join.protocols if p.name == protocol)
+            )
+            for one, member in sorted(self._members.items())
         )
-        return JoinGroupResponse(
+        return m.JoinGroupResponse(
             self.generation_id,
             "consumer",
             protocol,
@@ -178,10 +168,10 @@ class ScriptedClassicCoordinator:
             members if member_id == self._leader else (),
         )
 
-    def _sync(self, request: SyncGroupRequest, on_response: Answer, due: Due) -> None:
+    def _sync(self, request: m.SyncGroupRequest, on_response: Answer, due: Due) -> None:
         error = self._check(request.member_id, request.generation_id)
         if error is not ErrorCode.NONE:
-            due.append((on_response, SyncGroupResponse(error_code=error)))
+            due.append((on_response, m.SyncGroupResponse(error_code=error)))
             return
         self._members[request.member_id].awaiting_sync = on_response
         if request.member_id == self._leader:
@@ -195,7 +185,7 @@ class ScriptedClassicCoordinator:
     def _complete_sync(self, due: Due) -> None:
         for member in self._members.values():
             if member.awaiting_sync is not None:
-                due.append((member.awaiting_sync, SyncGroupResponse(member.assignment, protocol_type="consumer")))
+                due.append((member.awaiting_sync, m.SyncGroupResponse(member.assignment, protocol_type="consumer")))
                 member.awaiting_sync = None
 
     def _remove(self, member_id: str, due: Due) -> None:
@@ -203,9 +193,9 @@ class ScriptedClassicCoordinator:
         if member is None:
             return
         if member.awaiting_join is not None:
-            due.append((member.awaiting_join, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)))
+            due.append((member.awaiting_join, m.JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)))
         if member.awaiting_sync is not None:
-            due.append((member.awaiting_sync, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)))
+            due.append((member.awaiting_sync, m.SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)))
         self._rebalancing = bool(self._members)
         self._complete_join(due)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from threading import RLock
 
+from fsm.protocol import messages as m
 from fsm.protocol.assignment import (
     Partitions,
     TopicNames,
@@ -22,15 +23,6 @@ from fsm.protocol.assignment import (
     topic_partitions,
 )
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.messages import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    ConsumerRequest,
-    ConsumerResponse,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    TransportFailure,
-)
 
 
 @dataclass(slots=True)
@@ -50,7 +42,7 @@ class ScriptedCoordinator:
     def __init__(self, topics: Iterable[str], *, heartbeat_interval_ms: int = 5_000) -> None:
         self.names = TopicNames({f"id-of-{topic}": topic for topic in topics})
         self.heartbeat_interval_ms = heartbeat_interval_ms
-        self.requests: list[ConsumerRequest] = []
+        self.requests: list[m.ConsumerRequest] = []
         """All requests of members."""
         self.committed: dict[TopicPartition, int] = {}
         self._ids = {name: topic_id for topic_id, name in self.names.items()}
@@ -79,16 +71,16 @@ class ScriptedCoordinator:
 
     # The transport
 
-    def find_coordinator(self, on_coordinator_found: Callable[[TransportFailure | None], None]) -> None:
+    def find_coordinator(self, on_coordinator_found: Callable[[m.TransportFailure | None], None]) -> None:
         """Finds the coordinator, this transport, at once."""
         on_coordinator_found(None)
 
-    def update_metadata(self, on_metadata: Callable[[TopicNames | TransportFailure], None]) -> None:
+    def update_metadata(self, on_metadata: Callable[[TopicNames | m.TransportFailure], None]) -> None:
         """Gives the names of all topics at once."""
         on_metadata(self.names)
 
     def send(
-        self, request: ConsumerRequest, on_response: Callable[[ConsumerResponse | TransportFailure], None]
+        self, request: m.ConsumerRequest, on_response: Callable[[m.ConsumerResponse | m.TransportFailure], None]
     ) -> None:
         """Answers before it returns."""
         with self._lock:
@@ -96,26 +88,26 @@ class ScriptedCoordinator:
             answer = self._answer(request)
         on_response(answer)
 
-    def _answer(self, request: ConsumerRequest) -> ConsumerResponse:
-        if isinstance(request, OffsetCommitRequest):
+    def _answer(self, request: m.ConsumerRequest) -> m.ConsumerResponse:
+        if isinstance(request, m.OffsetCommitRequest):
             self.committed.update(request.offsets)
-            return OffsetCommitResponse()
+            return m.OffsetCommitResponse()
         return self._heartbeat(request)
 
-    def _heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+    def _heartbeat(self, request: m.ConsumerGroupHeartbeatRequest) -> m.ConsumerGroupHeartbeatResponse:
         if request.member_epoch < 0:
             self._members.pop(request.member_id, None)
-            return ConsumerGroupHeartbeatResponse(request.member_epoch)
+            return m.ConsumerGroupHeartbeatResponse(request.member_epoch)
         if request.member_epoch == 0:
             self._members[request.member_id] = _Member()
         member = self._members.get(request.member_id)
         if member is None:
-            return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+            return m.ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
         if request.member_epoch != member.epoch:
-            return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.FENCED_MEMBER_EPOCH)
+            return m.ConsumerGroupHeartbeatResponse(error_code=ErrorCode.FENCED_MEMBER_EPOCH)
         return self._reconcile(member, request)
 
-    def _reconcile(self, member: _Member, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+    def _reconcile(self, member: _Member, request: m.ConsumerGroupHeartbeatRequest) -> m.ConsumerGroupHeartbeatResponse:
         if request.topic_partitions is not None:
             member.held = set(self.names.name(request.topic_partitions))
         target = self._target.get(request.member_id, ())
@@ -126,7 +118,7 @@ class ScriptedCoordinator:
         member.held |= set(assigned)
         news = assigned if assigned != member.sent else None
         member.sent = assigned
-        return ConsumerGroupHeartbeatResponse(
+        return m.ConsumerGroupHeartbeatResponse(
             member.epoch,
             self.heartbeat_interval_ms,
             None

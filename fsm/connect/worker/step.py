@@ -29,14 +29,8 @@ from fsm.connect.worker.state import NO_HEARTBEAT, Worker
 from fsm.errors import LocalProtocolError, RemoteProtocolError
 from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
 from fsm.member.timers import NEVER
+from fsm.protocol import messages as m
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.messages import (
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupResponse,
-    SyncGroupResponse,
-    TransportFailure,
-)
 from fsm.tables.connect_worker import SETTLED, Event, State
 
 S, E, C = State, Event, ErrorCode
@@ -206,14 +200,14 @@ def _receive_answer(draft: WorkerDraft, given: inputs.Answered) -> None:
 
 def _end_join_or_sync(draft: WorkerDraft, given: inputs.Answered) -> None:
     answer = given.answer
-    if isinstance(answer, TransportFailure):
+    if isinstance(answer, m.TransportFailure):
         draft.decide(E.COORDINATOR_LOST)
     elif draft.stale:
         draft.stale = False
         draft.decide(E.ANSWER_STALE)
-    elif draft.state is State.JOINING and isinstance(answer, JoinGroupResponse):
+    elif draft.state is State.JOINING and isinstance(answer, m.JoinGroupResponse):
         _end_join(draft, answer)
-    elif draft.state is State.SYNCING and isinstance(answer, SyncGroupResponse):
+    elif draft.state is State.SYNCING and isinstance(answer, m.SyncGroupResponse):
         _end_sync(draft, answer)
     else:
         raise RemoteProtocolError(
@@ -230,7 +224,7 @@ def _fail(draft: WorkerDraft, error: ErrorCode, what: str, known: dict[ErrorCode
     draft.decide(known.get(error, E.FATAL_ERROR))
 
 
-def _end_join(draft: WorkerDraft, answer: JoinGroupResponse) -> None:
+def _end_join(draft: WorkerDraft, answer: m.JoinGroupResponse) -> None:
     draft.answered_member_id = answer.member_id
     if answer.error_code is not C.NONE:
         _fail(draft, answer.error_code, "JoinGroup", JOIN_ERRORS)
@@ -249,7 +243,7 @@ def _end_join(draft: WorkerDraft, answer: JoinGroupResponse) -> None:
         draft.decide(E.JOINED_FOLLOWER)
 
 
-def _end_sync(draft: WorkerDraft, answer: SyncGroupResponse) -> None:
+def _end_sync(draft: WorkerDraft, answer: m.SyncGroupResponse) -> None:
     if answer.error_code is not C.NONE:
         _fail(draft, answer.error_code, "SyncGroup", SYNC_ERRORS)
         return
@@ -280,10 +274,10 @@ def _end_heartbeat(draft: WorkerDraft, given: inputs.Answered) -> None:
     answer = given.answer
     _, *named_in_it = draft.heartbeat_sent
     draft.heartbeat_sent = NO_HEARTBEAT
-    if isinstance(answer, TransportFailure):
+    if isinstance(answer, m.TransportFailure):
         _fail_heartbeat(draft, answer)
         return
-    if not isinstance(answer, HeartbeatResponse):
+    if not isinstance(answer, m.HeartbeatResponse):
         raise RemoteProtocolError(f"{type(answer).__name__} does not answer a heartbeat")
     error = answer.error_code
     if error in {C.NONE, C.REBALANCE_IN_PROGRESS}:  # either way the coordinator knows the member
@@ -296,7 +290,7 @@ def _end_heartbeat(draft: WorkerDraft, given: inputs.Answered) -> None:
         draft.heartbeats = draft.heartbeats.fail(draft.config, draft.now_ms, 0.0)
 
 
-def _fail_heartbeat(draft: WorkerDraft, failure: TransportFailure) -> None:
+def _fail_heartbeat(draft: WorkerDraft, failure: m.TransportFailure) -> None:
     """A lost connection means a lost coordinator; any other failure is retried."""
     if failure.disconnected:
         draft.decide(E.COORDINATOR_LOST)
@@ -438,6 +432,6 @@ def _send_heartbeat(draft: WorkerDraft) -> None:
     if draft.heartbeat_sent[0]:
         draft.heartbeats = beats.send(draft.config, draft.now_ms)
         return
-    number = draft.send(HeartbeatRequest(draft.config.group_id, draft.generation, draft.member_id))
+    number = draft.send(m.HeartbeatRequest(draft.config.group_id, draft.generation, draft.member_id))
     draft.heartbeat_sent = (number, draft.generation, draft.member_id)
     draft.heartbeats = beats.send(draft.config, draft.now_ms)

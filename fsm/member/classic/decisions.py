@@ -12,15 +12,9 @@ from collections.abc import Mapping
 
 from fsm.member.classic.state import ClassicMember, Generation
 from fsm.member.events import GroupMembershipOperation
+from fsm.protocol import messages as m
 from fsm.protocol.assignment import Partitions, without
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.messages import (
-    HeartbeatResponse,
-    JoinGroupResponse,
-    OffsetCommitResponse,
-    SyncGroupResponse,
-    TransportFailure,
-)
 from fsm.tables.classic_member import Event, State
 
 C, E = ErrorCode, Event
@@ -80,9 +74,9 @@ AT_ONCE = frozenset(
 REBALANCING = frozenset({State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE})
 
 
-def decide_join(member: ClassicMember, sent: Generation, answer: JoinGroupResponse | TransportFailure) -> Event:
+def decide_join(member: ClassicMember, sent: Generation, answer: m.JoinGroupResponse | m.TransportFailure) -> Event:
     """The event of an answer to a join; UNKNOWN_MEMBER_ID counts only if the member still has the id that it sent."""
-    if isinstance(answer, TransportFailure):
+    if isinstance(answer, m.TransportFailure):
         return Event.JOIN_COORDINATOR_LOST if answer.retriable else Event.JOIN_FATAL
     if answer.error_code is ErrorCode.NONE:
         if answer.protocol_type not in (None, "consumer"):
@@ -94,9 +88,9 @@ def decide_join(member: ClassicMember, sent: Generation, answer: JoinGroupRespon
     return event
 
 
-def decide_sync(member: ClassicMember, sent: Generation, answer: SyncGroupResponse | TransportFailure) -> Event:
+def decide_sync(member: ClassicMember, sent: Generation, answer: m.SyncGroupResponse | m.TransportFailure) -> Event:
     """The event of an answer to a sync, apart from the assignment in it."""
-    if isinstance(answer, TransportFailure):
+    if isinstance(answer, m.TransportFailure):
         return Event.SYNC_COORDINATOR_LOST if answer.retriable else Event.SYNC_FATAL
     if answer.error_code is ErrorCode.NONE:
         return Event.SYNC_FATAL if _is_of_another_protocol(member, answer) else Event.SYNC_OK
@@ -106,7 +100,7 @@ def decide_sync(member: ClassicMember, sent: Generation, answer: SyncGroupRespon
     return event
 
 
-def _is_of_another_protocol(member: ClassicMember, answer: SyncGroupResponse) -> bool:
+def _is_of_another_protocol(member: ClassicMember, answer: m.SyncGroupResponse) -> bool:
     if answer.protocol_type not in (None, "consumer"):
         return True
     if member.state is not State.COMPLETING_REBALANCE:
@@ -135,10 +129,10 @@ def match_topics(pattern: str, metadata: tuple[tuple[str, int], ...]) -> tuple[s
 
 
 def decide_heartbeat(
-    member: ClassicMember, sent: Generation, answer: HeartbeatResponse | TransportFailure
+    member: ClassicMember, sent: Generation, answer: m.HeartbeatResponse | m.TransportFailure
 ) -> Event | None:
     """The event of an answer to a heartbeat; None if the heartbeat is only retried."""
-    if isinstance(answer, TransportFailure):
+    if isinstance(answer, m.TransportFailure):
         return Event.COORDINATOR_LOST if answer.disconnected else None
     event = HEARTBEAT_ERRORS.get(answer.error_code)
     if event in _RESETTING and member.generation != sent:
@@ -155,9 +149,9 @@ _RESETTING = frozenset(
 )
 
 
-def find_commit_error(answer: OffsetCommitResponse | TransportFailure) -> ErrorCode:
+def find_commit_error(answer: m.OffsetCommitResponse | m.TransportFailure) -> ErrorCode:
     """The first error of a commit, or NONE; a connection that broke reads as a coordinator that is gone."""
-    if isinstance(answer, TransportFailure):
+    if isinstance(answer, m.TransportFailure):
         return ErrorCode.COORDINATOR_NOT_AVAILABLE if answer.retriable else ErrorCode.UNSUPPORTED_VERSION
     return next((code for _, code in answer.errors), ErrorCode.NONE)
 

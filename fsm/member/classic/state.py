@@ -23,20 +23,9 @@ from fsm.member.events import (
 )
 from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
 from fsm.member.timers import NEVER, until_ms
+from fsm.protocol import messages as m
 from fsm.protocol.assignment import Partitions
 from fsm.protocol.config import INT_MAX, ConsumerConfig, check_bounds
-from fsm.protocol.messages import (
-    UNKNOWN_GENERATION_ID,
-    UNKNOWN_MEMBER_ID,
-    ClassicRequest,
-    ClassicResponse,
-    JoinGroupResponse,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    Offsets,
-    SyncGroupRequestAssignment,
-    TransportFailure,
-)
 from fsm.step import Draft, frozen, value
 from fsm.table import Symbol
 from fsm.tables.classic_member import TABLE, Event, State
@@ -81,14 +70,14 @@ class ClassicConfig(ConsumerConfig):
 class Generation(NamedTuple):
     """A member's place in a generation of its group."""
 
-    generation_id: int = UNKNOWN_GENERATION_ID
-    member_id: str = UNKNOWN_MEMBER_ID
+    generation_id: int = m.UNKNOWN_GENERATION_ID
+    member_id: str = m.UNKNOWN_MEMBER_ID
     protocol_name: str | None = None
 
     @property
     def is_reset(self) -> bool:
         """Whether it lacks a generation id or a member id."""
-        return self.generation_id == UNKNOWN_GENERATION_ID or self.member_id == UNKNOWN_MEMBER_ID
+        return self.generation_id == m.UNKNOWN_GENERATION_ID or self.member_id == m.UNKNOWN_MEMBER_ID
 
 
 NO_GENERATION = Generation()
@@ -109,7 +98,7 @@ class Purpose(Enum):
 class UnsentClassicRequest:
     """Send `body` to the coordinator, and give the answer back together with this."""
 
-    body: ClassicRequest | OffsetCommitRequest
+    body: m.ClassicRequest | m.OffsetCommitRequest
     generation: Generation
     """The generation when the request was sent; the answer is judged by it."""
     purpose: Purpose | None = None
@@ -145,7 +134,7 @@ class Close(ApplicationEvent):
 
     timeout_ms: int = 30_000
     operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT
-    consumed: Offsets = ()
+    consumed: m.Offsets = ()
     open_callback: OpenCallback = OpenCallback.REFUSED
 
 
@@ -161,7 +150,7 @@ class ClassicAnswered:
     """The answer to a request, or how it failed; every request gets one. `jitter` is the caller's, from -1 to 1."""
 
     request: UnsentClassicRequest
-    answer: ClassicResponse | OffsetCommitResponse | TransportFailure
+    answer: m.ClassicResponse | m.OffsetCommitResponse | m.TransportFailure
     jitter: float = 0.0
 
 
@@ -264,14 +253,14 @@ class ClassicMember:
     pattern: str | None = None
     """The pattern that `topics` are the matches of."""
     owned: Partitions = ()
-    consumed: Offsets = ()
+    consumed: m.Offsets = ()
     """Positions of the application at its last poll, where they are committed automatically."""
     metadata: PartitionCounts = ()
     led_metadata: PartitionCounts | None = None
     """The metadata of the leader's assignment; a change makes the leader rejoin. None for a follower."""
     group_topics: tuple[str, ...] = ()
     """All topics of the group, which its leader watches."""
-    assignor_generation: int = UNKNOWN_GENERATION_ID
+    assignor_generation: int = m.UNKNOWN_GENERATION_ID
     """The last generation that the assignor was notified of; survives resets."""
     # A rebalance
     rejoin_reason: str | None = ""
@@ -284,7 +273,7 @@ class ClassicMember:
     """JoinGroup or SyncGroup is in flight."""
     joined_topics: tuple[str, ...] | None = None
     """The subscription that the last join carried."""
-    unread: tuple[Generation, JoinGroupResponse] | None = None
+    unread: tuple[Generation, m.JoinGroupResponse] | None = None
     """The answer to the join, which only a poll reads, and the generation in which the join was sent."""
     retry_due_ms: int = 0
     """No join before this instant."""
@@ -333,7 +322,7 @@ def canonicalize(member: ClassicMember, now_ms: int, ids: Mapping[str, str]) -> 
     unread, commit, closing = member.unread, member.commit, member.closing
     if unread is not None:
         sent, answer = unread
-        members = tuple(m._replace(member_id=rename(m.member_id)) for m in answer.members)
+        members = tuple(one._replace(member_id=rename(one.member_id)) for one in answer.members)
         answer = replace(answer, leader=rename(answer.leader), member_id=rename(answer.member_id), members=members)
         unread = sent._replace(member_id=rename(sent.member_id)), answer
     if commit is not None:
@@ -360,9 +349,9 @@ class ClassicStep(Draft[ClassicMember], ClassicMember):
 
     effects: list[ClassicEffect]
     now_ms: int
-    joined: JoinGroupResponse
+    joined: m.JoinGroupResponse
     """The join's answer, while it is processed."""
-    computed: tuple[SyncGroupRequestAssignment, ...] = ()
+    computed: tuple[m.SyncGroupRequestAssignment, ...] = ()
     """The result of the leader's assignor."""
     assignor_error: KafkaError | None = None
     """The leader's assignor failed."""
@@ -392,7 +381,9 @@ class ClassicStep(Draft[ClassicMember], ClassicMember):
         else:
             self.awaited = replace(self.awaited, remaining=kept)
 
-    def send(self, body: ClassicRequest | OffsetCommitRequest, purpose: Purpose | None = None, call: int = 0) -> None:
+    def send(
+        self, body: m.ClassicRequest | m.OffsetCommitRequest, purpose: Purpose | None = None, call: int = 0
+    ) -> None:
         """Sends a request; the answer comes back together with it."""
         self.in_flight += 1
         self.effects.append(UnsentClassicRequest(body, self.generation, purpose, call))

@@ -44,6 +44,7 @@ from fsm.member.events import (
     PartitionsRemovedEvent,
 )
 from fsm.member.timers import IDLE, backoff_ms
+from fsm.protocol import messages as m
 from fsm.protocol.assignment import (
     NO_NAMES,
     NO_TOPIC_ID,
@@ -58,27 +59,18 @@ from fsm.protocol.assignment import (
     without,
 )
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.messages import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    Offsets,
-    TransportFailure,
-    commit_topics,
-)
 from fsm.tables.consumer_member import Event, State
 
 # Needed by every heartbeat: in Python 3.11 access to a member of an enum costs ten times that to a global.
 _JOINING, _NUMBERED = State.JOINING, Choice.ANSWERS_NUMBERED
 
 
-def build_heartbeat(member: Member) -> ConsumerGroupHeartbeatRequest:
+def build_heartbeat(member: Member) -> m.ConsumerGroupHeartbeatRequest:
     """The next heartbeat."""
     config, sent, subscription = member.settings.config, member.sent, member.subscription
     joining = member.state is State.JOINING
     if sent is None or joining:
-        return ConsumerGroupHeartbeatRequest(
+        return m.ConsumerGroupHeartbeatRequest(
             config.group_id,
             member.member_id,
             member.epoch,
@@ -90,7 +82,7 @@ def build_heartbeat(member: Member) -> ConsumerGroupHeartbeatRequest:
             config.group_remote_assignor,
             () if joining else report_owned(member),
         )
-    plain = ConsumerGroupHeartbeatRequest(config.group_id, member.member_id, member.epoch, config.group_instance_id)
+    plain = m.ConsumerGroupHeartbeatRequest(config.group_id, member.member_id, member.epoch, config.group_instance_id)
     if sent.subscription is subscription and sent.assignment is member.current:
         return plain
     regex = regex_of(subscription)
@@ -126,7 +118,7 @@ def regex_of(subscription: Subscription) -> str | None:
     return subscription.regex if subscription.kind is SubscriptionType.AUTO_PATTERN_RE2J else None
 
 
-CommitAnswer = OffsetCommitResponse | TransportFailure
+CommitAnswer = m.OffsetCommitResponse | m.TransportFailure
 
 
 def resolve(
@@ -152,7 +144,7 @@ members that commit under topic ids."""
 
 def error_of(answer: CommitAnswer) -> KafkaError | None:
     """The first error of an answer."""
-    if isinstance(answer, TransportFailure):
+    if isinstance(answer, m.TransportFailure):
         return KafkaError(answer.name)
     return next((KafkaError(code.name) for _, code in answer.errors), None)
 
@@ -372,7 +364,7 @@ class Effects(MemberStep):
         elif number in self.unanswered:
             self.unanswered = tuple(n for n in self.unanswered if n != number)
 
-    def end_request(self, response: ConsumerGroupHeartbeatResponse) -> None:
+    def end_request(self, response: m.ConsumerGroupHeartbeatResponse) -> None:
         """Notes a successful response before its event is taken; a changed interval restarts the timer."""
         self.heartbeat_in_flight, self.heartbeat_number, self.heartbeat_attempts = False, 0, 0
         self.heartbeat_ready_ms = self.now_ms + backoff_ms(self.settings.config, self.settings.choices, 0, self.jitter)
@@ -512,7 +504,7 @@ class Effects(MemberStep):
 
     # The commit before a run changes anything
 
-    def offsets(self) -> Offsets:
+    def offsets(self) -> m.Offsets:
         """The consumed positions of owned partitions."""
         owned, recreated = set(self.ownership.owned), decisions.list_recreated(self)
         return tuple((p, offset) for p, offset in self.auto_commit.consumed if p in owned and p[0] not in recreated)
@@ -526,11 +518,11 @@ class Effects(MemberStep):
         self._send_commit(offsets, effects.Purpose.RUN_COMMIT, number=number)
         return None
 
-    def _send_commit(self, offsets: Offsets, purpose: effects.Purpose, call: int = 0, number: int = 0) -> None:
+    def _send_commit(self, offsets: m.Offsets, purpose: effects.Purpose, call: int = 0, number: int = 0) -> None:
         config, epoch = self.settings.config, self.epoch if self.epoch > 0 else -1
         ids = decisions.list_ids(self)
-        topics = tuple(one._replace(topic_id=ids.get(one.name, NO_TOPIC_ID)) for one in commit_topics(offsets))
-        request = OffsetCommitRequest(config.group_id, epoch, self.member_id, config.group_instance_id, topics=topics)
+        topics = tuple(one._replace(topic_id=ids.get(one.name, NO_TOPIC_ID)) for one in m.commit_topics(offsets))
+        request = m.OffsetCommitRequest(config.group_id, epoch, self.member_id, config.group_instance_id, topics=topics)
         self.effects.append(effects.UnsentRequest(request, purpose, call, number))
 
     def _commit_ended(self, error: KafkaError | None) -> Event:
@@ -596,7 +588,7 @@ class Effects(MemberStep):
         if offsets and self.client.coordinator_known:
             self._send_commit(offsets, effects.Purpose.INTERVAL_COMMIT)
 
-    def commit_called(self, offsets: Offsets) -> None:
+    def commit_called(self, offsets: m.Offsets) -> None:
         """The application's own commit; an empty one is complete at once."""
         if offsets:
             self._send_commit(offsets, effects.Purpose.CALL_COMMIT, self.call)
@@ -615,7 +607,7 @@ class Effects(MemberStep):
 
     def _may_retry(self, answer: CommitAnswer) -> bool:
         """Whether a failed commit may succeed later: by Kafka's classes, or with a stale epoch while in the group."""
-        if isinstance(answer, TransportFailure):
+        if isinstance(answer, m.TransportFailure):
             return answer.retriable
         code = next(code for _, code in answer.errors)
         if code is ErrorCode.STALE_MEMBER_EPOCH:
@@ -625,7 +617,7 @@ class Effects(MemberStep):
 
     def _note_coordinator(self, answer: CommitAnswer) -> None:
         error = error_of(answer)
-        lost = isinstance(answer, TransportFailure) and answer.disconnected
+        lost = isinstance(answer, m.TransportFailure) and answer.disconnected
         if lost or (error is not None and error.name in ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE")):
             self.learn(coordinator_known=False)
             self.effects.append(effects.CoordinatorForgotten())

@@ -33,14 +33,9 @@ from fsm.member.effects import (
     PolledLate,
     Purpose,
 )
+from fsm.protocol import messages as m
 from fsm.protocol.assignment import partitions
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.messages import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    OffsetCommitResponse,
-    TransportFailure,
-)
 from fsm.table import Symbol
 from fsm.tables.consumer_member import Effect, Event, State
 
@@ -245,9 +240,9 @@ class MemberDraft(Effects, effects=Effect):
     def receive(self, given: inputs.Answered) -> None:
         """Handles an answer by the purpose of its request."""
         answer, purpose = given.answer, given.request.purpose
-        if purpose is _HEARTBEAT and not isinstance(answer, OffsetCommitResponse):
+        if purpose is _HEARTBEAT and not isinstance(answer, m.OffsetCommitResponse):
             body = given.request.body
-            if isinstance(answer, TransportFailure) and isinstance(body, ConsumerGroupHeartbeatRequest):
+            if isinstance(answer, m.TransportFailure) and isinstance(body, m.ConsumerGroupHeartbeatRequest):
                 self.give_up(body.member_epoch)
             numbered = _NUMBERED in self.settings.choices
             if numbered and not decide.is_awaited(self, given.request.number):
@@ -257,7 +252,7 @@ class MemberDraft(Effects, effects=Effect):
             return
         if purpose is Purpose.UNWATCHED:
             return
-        if isinstance(answer, ConsumerGroupHeartbeatResponse) or purpose is Purpose.HEARTBEAT:
+        if isinstance(answer, m.ConsumerGroupHeartbeatResponse) or purpose is Purpose.HEARTBEAT:
             raise RemoteProtocolError(f"{type(answer).__name__} does not answer {type(given.request.body).__name__}")
         if purpose is Purpose.RUN_COMMIT:
             self.happen_if(self.run_commit_answered(given.request.number, answer))
@@ -267,8 +262,8 @@ class MemberDraft(Effects, effects=Effect):
             self.call = given.request.call
             self.call_commit_answered(answer)
 
-    def _receive_heartbeat(self, answer: ConsumerGroupHeartbeatResponse | TransportFailure) -> None:
-        if isinstance(answer, TransportFailure):
+    def _receive_heartbeat(self, answer: m.ConsumerGroupHeartbeatResponse | m.TransportFailure) -> None:
+        if isinstance(answer, m.TransportFailure):
             self.failure = decide.read_failure(answer)
             self.happen(decide.decide_failure(self, answer))
         elif answer.error_code is not _NO_ERROR:

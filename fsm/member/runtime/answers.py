@@ -9,25 +9,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fsm.errors import RemoteProtocolError
+from fsm.protocol import messages as m
 from fsm.protocol.assignment import TopicNames
 from fsm.protocol.check import find_fault, quick_check
 from fsm.protocol.codec import API_OF
-from fsm.protocol.messages import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    HeartbeatRequest,
-    HeartbeatResponse,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    TransportFailure,
-)
 
 QUICK_CHECKS: dict[tuple[type[Any], type[Any]], Callable[[Any], bool]] = {
     (request, response): quick_check(response)
     for request, response in (
-        (ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse),
-        (HeartbeatRequest, HeartbeatResponse),
-        (OffsetCommitRequest, OffsetCommitResponse),
+        (m.ConsumerGroupHeartbeatRequest, m.ConsumerGroupHeartbeatResponse),
+        (m.HeartbeatRequest, m.HeartbeatResponse),
+        (m.OffsetCommitRequest, m.OffsetCommitResponse),
     )
 }
 """Fast checks of frequent answers, by the types of request and answer; if one holds, `check_answer` is not needed."""
@@ -38,19 +30,19 @@ def check_answer(request: object, answer: object, list_names: Callable[[], Mappi
 
     `list_names` returns topic names, to detect an assignment that has names instead of ids.
     """
-    if isinstance(answer, TransportFailure):
+    if isinstance(answer, m.TransportFailure):
         return
     what = type(answer).__name__
     if type(request) not in API_OF or not isinstance(answer, API_OF[type(request)].response):
         raise RemoteProtocolError(f"{what} does not answer {type(request).__name__}")
-    if isinstance(answer, ConsumerGroupHeartbeatResponse) and answer.assignment is not None:
+    if isinstance(answer, m.ConsumerGroupHeartbeatResponse) and answer.assignment is not None:
         _check_assignment(answer.assignment, list_names())
     if fault := find_fault(answer):
         raise RemoteProtocolError(f"{what}{fault}")
 
 
 def _check_assignment(given: Any, names: Mapping[str, str]) -> None:
-    what = f"{ConsumerGroupHeartbeatResponse.__name__}.assignment"
+    what = f"{m.ConsumerGroupHeartbeatResponse.__name__}.assignment"
     if not (isinstance(given, tuple) and all(_is_topic(each) for each in given)):
         raise RemoteProtocolError(f"{what} is {given!r}; give topic ids, as ((topic_id, (0, 1)),)")
     unknown = [topic_id for topic_id, _ in given if topic_id not in names]

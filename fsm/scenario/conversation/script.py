@@ -19,42 +19,23 @@ from typing import Any
 from fsm.errors import InputError, LocalProtocolError
 from fsm.member.events import ListenerMethod
 from fsm.nodes import Node
+from fsm.protocol import messages as m
 from fsm.protocol.assignment import TopicPartitions, numbers_by_topic, topic_partitions
 from fsm.protocol.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.messages import (
-    DISCONNECTED,
-    TIMED_OUT,
-    UNSUPPORTED_VERSION,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    JoinGroupResponseMember,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    SyncGroupRequest,
-    SyncGroupResponse,
-    TransportFailure,
-    commit_results,
-)
 from fsm.scenario import texts
 from fsm.scenario.story import Expected
 from fsm.tables.classic_member import State as ClassicState
 from fsm.tables.consumer_member import State as ConsumerState
 
-FAILURES = {"disconnected": DISCONNECTED, "timed_out": TIMED_OUT, "unsupported_version": UNSUPPORTED_VERSION}
+FAILURES = {"disconnected": m.DISCONNECTED, "timed_out": m.TIMED_OUT, "unsupported_version": m.UNSUPPORTED_VERSION}
 INTERVAL_MS = 5_000
 """The default heartbeat interval of a coordinator."""
 FIRST_NAME = "m-1"
 """The default member id for a new member of the classic protocol."""
 
 
-def read_failure(node: Node) -> TransportFailure:
+def read_failure(node: Node) -> m.TransportFailure:
     """The failure of a request. Raises `InputError` for an unknown word."""
     return FAILURES[texts.read_known(node, tuple(FAILURES), "failure")]
 
@@ -82,8 +63,8 @@ def _read_code(node: Node) -> ErrorCode:
     return ErrorCode[texts.read_known(node, tuple(ErrorCode.__members__), "Kafka error code")]
 
 
-def _heartbeat_of_consumer(asked: ConsumerGroupHeartbeatRequest, given: Mapping[str, Node]) -> object:
-    return ConsumerGroupHeartbeatResponse(
+def _heartbeat_of_consumer(asked: m.ConsumerGroupHeartbeatRequest, given: Mapping[str, Node]) -> object:
+    return m.ConsumerGroupHeartbeatResponse(
         texts.read_number(given, "member_epoch", asked.member_epoch),
         texts.read_number(given, "heartbeat_interval_ms", INTERVAL_MS),
         _read_target(given["assignment"]) if "assignment" in given else None,
@@ -97,20 +78,22 @@ def _read_target(node: Node) -> TopicPartitions | None:
     return None if node.is_null else topic_partitions(numbers_by_topic(texts.read_partitions(node)))
 
 
-def _commit(_: OffsetCommitRequest, given: Mapping[str, Node]) -> object:
+def _commit(_: m.OffsetCommitRequest, given: Mapping[str, Node]) -> object:
     pairs = given["errors"].mapping().values() if "errors" in given else ()
-    return OffsetCommitResponse(commit_results((texts.read_partition(key), _read_code(value)) for key, value in pairs))
+    return m.OffsetCommitResponse(
+        m.commit_results((texts.read_partition(key), _read_code(value)) for key, value in pairs)
+    )
 
 
-def _join(asked: JoinGroupRequest, given: Mapping[str, Node]) -> object:
+def _join(asked: m.JoinGroupRequest, given: Mapping[str, Node]) -> object:
     members = given["members"].mapping() if "members" in given else {}
-    return JoinGroupResponse(
+    return m.JoinGroupResponse(
         texts.read_number(given, "generation_id", -1),
         "consumer",
         texts.read_text(given, "protocol_name", asked.protocols[0].name),
         texts.read_text(given, "leader", "another"),
         texts.read_text(given, "member_id", asked.member_id or FIRST_NAME),
-        tuple(JoinGroupResponseMember(n, metadata=_read_subscription(value)) for n, (_, value) in members.items()),
+        tuple(m.JoinGroupResponseMember(n, metadata=_read_subscription(value)) for n, (_, value) in members.items()),
         error_code=_read_error(given),
     )
 
@@ -121,23 +104,23 @@ def _read_subscription(node: Node) -> bytes:
     return encode_subscription(Subscription(texts.read_texts(given["topics"]), owned_partitions=owned))
 
 
-def _sync(asked: SyncGroupRequest, given: Mapping[str, Node]) -> object:
+def _sync(asked: m.SyncGroupRequest, given: Mapping[str, Node]) -> object:
     assigned = texts.read_partitions(given["assignment"]) if "assignment" in given else ()
     error = _read_error(given)
     data = b"" if error is not ErrorCode.NONE else encode_assignment(Assignment(assigned))
-    return SyncGroupResponse(data, protocol_type="consumer", protocol_name=asked.protocol_name, error_code=error)
+    return m.SyncGroupResponse(data, protocol_type="consumer", protocol_name=asked.protocol_name, error_code=error)
 
 
 _ANSWERS: Mapping[type, tuple[tuple[str, ...], Callable[[Any, Mapping[str, Node]], object]]] = {
-    ConsumerGroupHeartbeatRequest: (
+    m.ConsumerGroupHeartbeatRequest: (
         ("member_epoch", "heartbeat_interval_ms", "assignment", "error_code", "error_message"),
         _heartbeat_of_consumer,
     ),
-    OffsetCommitRequest: (("errors",), _commit),
-    JoinGroupRequest: (("generation_id", "protocol_name", "leader", "member_id", "members", "error_code"), _join),
-    SyncGroupRequest: (("assignment", "error_code"), _sync),
-    HeartbeatRequest: (("error_code",), lambda _, given: HeartbeatResponse(_read_error(given))),
-    LeaveGroupRequest: (("error_code",), lambda _, given: LeaveGroupResponse(_read_error(given))),
+    m.OffsetCommitRequest: (("errors",), _commit),
+    m.JoinGroupRequest: (("generation_id", "protocol_name", "leader", "member_id", "members", "error_code"), _join),
+    m.SyncGroupRequest: (("assignment", "error_code"), _sync),
+    m.HeartbeatRequest: (("error_code",), lambda _, given: m.HeartbeatResponse(_read_error(given))),
+    m.LeaveGroupRequest: (("error_code",), lambda _, given: m.LeaveGroupResponse(_read_error(given))),
 }
 """For each type of request: the keys of its answer, and the function that makes it."""
 
@@ -145,14 +128,14 @@ _ANSWERS: Mapping[type, tuple[tuple[str, ...], Callable[[Any, Mapping[str, Node]
 # Expectations
 
 _REQUESTS = (
-    ConsumerGroupHeartbeatRequest,
-    OffsetCommitRequest,
-    JoinGroupRequest,
-    SyncGroupRequest,
-    HeartbeatRequest,
-    LeaveGroupRequest,
+    m.ConsumerGroupHeartbeatRequest,
+    m.OffsetCommitRequest,
+    m.JoinGroupRequest,
+    m.SyncGroupRequest,
+    m.HeartbeatRequest,
+    m.LeaveGroupRequest,
 )
-_IN_BYTES: Mapping[type, tuple[str, ...]] = {JoinGroupRequest: ("topics", "owned_partitions")}
+_IN_BYTES: Mapping[type, tuple[str, ...]] = {m.JoinGroupRequest: ("topics", "owned_partitions")}
 APIS = {texts.show_api(kind): tuple(f.name for f in fields(kind)) + _IN_BYTES.get(kind, ()) for kind in _REQUESTS}
 """The fields of each request that can be expected."""
 
@@ -233,7 +216,7 @@ def _read_commits(node: Node) -> str:
 
 def _read_callback(node: Node) -> str:
     key, value = _read_pair(node, "callback")
-    return f"{texts.read_known(key, [m.value for m in ListenerMethod], 'callback')} {_read_partitions(value)}"
+    return f"{texts.read_known(key, [one.value for one in ListenerMethod], 'callback')} {_read_partitions(value)}"
 
 
 def _read_event(node: Node) -> str:
