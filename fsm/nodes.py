@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import yaml
 
 SIZE_LIMIT = 256 * 1024
@@ -103,6 +105,20 @@ def nearest(name: str, known: Sequence[str], *, others: str = "") -> str:
 def short(text: str) -> str:
     """A text of the document in quotes, cut to 60 characters for error messages."""
     return repr(text if len(text) <= 60 else text[:57] + "...")
+
+
+def read_text(path: Path, saved: str, given: str) -> str:
+    """The text of a file, as much as the readers of documents take.
+
+    Raises `InputError` for an unreadable file (`given` names the right kind) and if `saved` is not UTF-8.
+    """
+    try:
+        with path.open("rb") as file:  # a character has at most four bytes; the readers refuse longer texts
+            return file.read(4 * SIZE_LIMIT + 1).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError("not UTF-8 text", str(path), f"save {saved} as UTF-8") from None
+    except OSError as problem:
+        raise InputError(f"cannot be read: {problem.strerror}", str(path), f"give {given}") from None
 
 
 def refuse_size(text: str, where: str, role: str) -> None:

@@ -199,17 +199,10 @@ def _topics(text: str) -> dict[str, int]:
 def _read_rules(name: str) -> list[Rule]:
     from pathlib import Path
 
-    from fsm.nodes import SIZE_LIMIT
+    from fsm.nodes import read_text
     from fsm.serve.rules import read_rules
 
-    try:
-        with Path(name).open("rb") as file:
-            text = file.read(4 * SIZE_LIMIT + 1).decode()
-    except UnicodeDecodeError:
-        raise InputError("not UTF-8 text", name, "save it as UTF-8") from None
-    except OSError as problem:
-        raise InputError(f"cannot be read: {problem.strerror}", name, "give a file of fault rules") from None
-    return read_rules(text, name)
+    return read_rules(read_text(Path(name), "it", "a file of fault rules"), name)
 
 
 def _open_store(folder: str | None, stack: Any) -> Store | None:

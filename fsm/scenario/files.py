@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from fsm.errors import InputError
-from fsm.nodes import SIZE_LIMIT, Node, yaml_node
+from fsm.nodes import Node, read_text, yaml_node
 from fsm.scenario import kinds
 from fsm.scenario.story import Comparison, Replay
 
@@ -46,14 +46,7 @@ def read(path: Path) -> Node:
     """The document in a file. Raises `InputError` for an unreadable file or other content."""
     if path.exists() and not (path.is_file() or path.is_dir()):  # reading a pipe would block
         raise InputError("not a regular file", str(path), "give a scenario file")
-    try:
-        with path.open("rb") as file:  # a character is four bytes at most; longer files are refused below
-            text = file.read(4 * SIZE_LIMIT + 1).decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InputError("not UTF-8 text", str(path), "save the scenario as UTF-8") from None
-    except OSError as problem:
-        raise InputError(f"cannot be read: {problem.strerror}", str(path), "give a scenario file") from None
-    return yaml_node(text, str(path), ROLE)
+    return yaml_node(read_text(path, "the scenario", "a scenario file"), str(path), ROLE)
 
 
 def replay(path: Path, dialect: str | None = None) -> tuple[Replay, ...]:

@@ -29,9 +29,10 @@ from fsm.coordinator.model.dialect import dialect as broker_dialect
 from fsm.errors import InputError
 from fsm.member.classic.state import ClassicConfig
 from fsm.member.dialect.dialect import dialect as client_dialect
-from fsm.nodes import SIZE_LIMIT, Node, nearest, short, yaml_node
+from fsm.nodes import Node, nearest, read_text, short, yaml_node
 from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.releases import LATEST
+from fsm.simulate import values
 from fsm.simulate.clients import CONSUMER_ASSIGNORS, check_service, keys_of
 from fsm.simulate.deployment import (
     CONNECT,
@@ -46,20 +47,6 @@ from fsm.simulate.deployment import (
 )
 from fsm.simulate.machines.deployment import Machines
 from fsm.simulate.machines.reading import read_machines
-from fsm.simulate.values import (
-    LATENCY,
-    check_chance,
-    choose_deed,
-    count_of,
-    duration_of,
-    latency_of,
-    list_deeds,
-    one_of,
-    read_names,
-    seed_of,
-    share_of,
-    time_deed,
-)
 
 KEYS = ("deployment", "lasts", "seed", "chance", "topics", "brokers", "network", "skews", "services", "plans", "faults")
 MOST_MEMBERS, MOST_PARTITIONS = 100_000, 1_000_000
@@ -67,14 +54,7 @@ MOST_MEMBERS, MOST_PARTITIONS = 100_000, 1_000_000
 
 def read_file(path: Path) -> Deployment | Machines:
     """The deployment in a file; tables are looked up relative to it. Raises `InputError` for an invalid one."""
-    try:
-        with path.open("rb") as file:
-            text = file.read(4 * SIZE_LIMIT + 1).decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InputError("not UTF-8 text", str(path), "save the deployment as UTF-8") from None
-    except OSError as problem:
-        raise InputError(f"cannot be read: {problem.strerror}", str(path), "give a deployment file") from None
-    return read(text, str(path), path.parent)
+    return read(read_text(path, "the deployment", "a deployment file"), str(path), path.parent)
 
 
 def read(text: str, where: str, folder: Path | None = None) -> Deployment | Machines:
@@ -93,12 +73,14 @@ def read_groups(document: Node) -> Deployment:
     """A deployment of Kafka's groups. Raises `InputError` with the line for an invalid one."""
     given = document.fields(KEYS, ("deployment", "lasts", "services"))
     topics = (
-        {name: count_of(node, MOST_PARTITIONS) for name, node in read_names(given["topics"])}
+        {name: values.count_of(node, MOST_PARTITIONS) for name, node in values.read_names(given["topics"])}
         if "topics" in given
         else {}
     )
-    brokers = {name: _broker(name, node) for name, node in read_names(given["brokers"])} if "brokers" in given else {}
-    services = {name: _service(name, node, topics) for name, node in read_names(given["services"])}
+    brokers = (
+        {name: _broker(name, node) for name, node in values.read_names(given["brokers"])} if "brokers" in given else {}
+    )
+    services = {name: _service(name, node, topics) for name, node in values.read_names(given["services"])}
     if not services:
         raise InputError("has no service", given["services"].where)
     for service in services.values():
@@ -109,23 +91,25 @@ def read_groups(document: Node) -> Deployment:
     if members > MOST_MEMBERS:
         raise InputError(f"{members} members", given["services"].where, f"at most {MOST_MEMBERS}")
     skews = (
-        {name: duration_of(node, signed=True) for name, node in read_names(given["skews"])} if "skews" in given else {}
+        {name: values.duration_of(node, signed=True) for name, node in values.read_names(given["skews"])}
+        if "skews" in given
+        else {}
     )
-    check_chance(given.get("chance"))
-    network = given["network"].fields((*LATENCY, "loses")) if "network" in given else {}
+    values.check_chance(given.get("chance"))
+    network = given["network"].fields((*values.LATENCY, "loses")) if "network" in given else {}
     found = Deployment(
         given["deployment"].text(),
-        duration_of(given["lasts"], least=1),
+        values.duration_of(given["lasts"], least=1),
         services,
         topics,
         brokers or {"b1": Broker("b1")},
-        latency_of(network, given["network"].where) if network else NETWORK,
-        share_of(network["loses"]) if "loses" in network else 0.0,
+        values.latency_of(network, given["network"].where) if network else NETWORK,
+        values.share_of(network["loses"]) if "loses" in network else 0.0,
         skews,
-        seed=seed_of(given["seed"]) if "seed" in given else 0,
+        seed=values.seed_of(given["seed"]) if "seed" in given else 0,
     )
     _check_skews(found, given.get("skews"))
-    deeds, rates = list_deeds(given, lambda node: _read_deed(node, found))
+    deeds, rates = values.list_deeds(given, lambda node: _read_deed(node, found))
     return replace(found, deeds=deeds, rates=rates)
 
 
@@ -150,14 +134,14 @@ def _service(name: str, node: Node, topics: Mapping[str, int]) -> Service:
     given = node.fields(SERVICE)
     service = Service(name, given["group"].text() if "group" in given else name)
     if "starts" in given:
-        service = replace(service, starts_ms=duration_of(given["starts"]))
+        service = replace(service, starts_ms=values.duration_of(given["starts"]))
     for key in ("processes", "members"):
         if key in given:
-            service = replace(service, **{key: count_of(given[key], MOST_MEMBERS)})  # type: ignore[arg-type]
+            service = replace(service, **{key: values.count_of(given[key], MOST_MEMBERS)})  # type: ignore[arg-type]
     if "hosts" in given:
-        service = replace(service, hosts=count_of(given["hosts"], service.processes))
+        service = replace(service, hosts=values.count_of(given["hosts"], service.processes))
     if "connectors" in given:
-        tasks = {name: count_of(value, 10_000) for name, value in read_names(given["connectors"])}
+        tasks = {name: values.count_of(value, 10_000) for name, value in values.read_names(given["connectors"])}
         service = replace(service, connectors=tasks)
     service = replace(service, **_changes(given, topics))  # type: ignore[arg-type]
     if service.protocol == CONNECT:
@@ -173,17 +157,17 @@ def _changes(given: Mapping[str, Node], topics: Mapping[str, int]) -> dict[str, 
     """Reads the changes of a service's settings."""
     found: dict[str, object] = {}
     if "protocol" in given:
-        found["protocol"] = one_of(given["protocol"], PROTOCOLS)
+        found["protocol"] = values.one_of(given["protocol"], PROTOCOLS)
     if "topics" in given:
-        found["topics"] = tuple(sorted({one_of(topic, tuple(topics)) for topic in given["topics"].items()}))
+        found["topics"] = tuple(sorted({values.one_of(topic, tuple(topics)) for topic in given["topics"].items()}))
     if "release" in given:
         found["release"] = _release(given["release"], client_dialect)
     if "assignor" in given:
-        found["assignor"] = one_of(given["assignor"], (*STRATEGIES, *CONSUMER_ASSIGNORS))
+        found["assignor"] = values.one_of(given["assignor"], (*STRATEGIES, *CONSUMER_ASSIGNORS))
     if "static" in given:
         found["static"] = given["static"].flag()
     if "poll" in given:
-        found["poll_ms"] = duration_of(given["poll"], least=1)
+        found["poll_ms"] = values.duration_of(given["poll"], least=1)
     if "settings" in given:
         keys = {name for one in (ConsumerConfig, ClassicConfig, ConnectConfig) for name in keys_of(one)}
         found["settings"] = _settings(given["settings"], sorted(keys), lambda _: None)
@@ -198,12 +182,12 @@ ON_BROKERS = ("fail_over", "upgrade", "clock_back")
 
 
 def _read_deed(node: Node, deployment: Deployment) -> Sequence[Deed | Rate]:
-    what, given = choose_deed(node, DEEDS, DEED)
+    what, given = values.choose_deed(node, DEEDS, DEED)
     amount = _amount(what, given, deployment)
     target = "all" if what == "lose" else given[what].text()
     _check_target(what, target, given[what], deployment)
     once = ("grow", "upgrade", "begin", "stop")
-    done = time_deed(node, Deed(0, what, target, amount=amount), given, deployment.lasts_ms, once=once)
+    done = values.time_deed(node, Deed(0, what, target, amount=amount), given, deployment.lasts_ms, once=once)
     if isinstance(done, Rate):
         return [done]
     return _spread(replace(done, changes=_read_changes(what, given, deployment)), given, deployment)
@@ -211,8 +195,8 @@ def _read_deed(node: Node, deployment: Deployment) -> Sequence[Deed | Rate]:
 
 def _spread(one: Deed, given: Mapping[str, Node], deployment: Deployment) -> list[Deed]:
     """The deeds for each process or broker of a target: several at once, at an interval."""
-    each_ms = duration_of(given["each"]) if "each" in given else 0
-    at_once = count_of(given["at_once"], MOST_MEMBERS) if "at_once" in given else 1
+    each_ms = values.duration_of(given["each"]) if "each" in given else 0
+    at_once = values.count_of(given["at_once"], MOST_MEMBERS) if "at_once" in given else 1
     targets = [one.target]
     if one.what in ON_PROCESSES:
         targets = [service.process(number) for service, number in deployment.processes_of(one.target)] or targets
@@ -223,11 +207,11 @@ def _spread(one: Deed, given: Mapping[str, Node], deployment: Deployment) -> lis
 
 def _amount(what: str, given: Mapping[str, Node], deployment: Deployment) -> float:
     if what == "lose":
-        return share_of(given["lose"])
+        return values.share_of(given["lose"])
     if what == "grow":
         if "partitions" not in given:
             raise InputError("the key 'partitions' is missing", given["grow"].where)
-        count, topic = count_of(given["partitions"], MOST_PARTITIONS), given["grow"].text()
+        count, topic = values.count_of(given["partitions"], MOST_PARTITIONS), given["grow"].text()
         if count <= deployment.topics.get(topic, 0):
             raise InputError(
                 f"{topic} has {deployment.topics[topic]} partitions", given["partitions"].where, "say more"
@@ -236,7 +220,7 @@ def _amount(what: str, given: Mapping[str, Node], deployment: Deployment) -> flo
     if what == "clock_back":
         if "by" not in given:
             raise InputError("the key 'by' is missing", given["clock_back"].where)
-        return duration_of(given["by"], least=1)
+        return values.duration_of(given["by"], least=1)
     return 0
 
 

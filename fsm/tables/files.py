@@ -10,7 +10,7 @@ from types import FunctionType
 from fsm import tables
 from fsm.document import from_json, from_yaml
 from fsm.errors import FsmError, InputError
-from fsm.nodes import SIZE_LIMIT, yaml_node
+from fsm.nodes import read_text, yaml_node
 from fsm.table import Table
 
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -44,10 +44,8 @@ def has_key(name: str, key: str, folder: Path | None = None) -> bool:
     if not path.is_file():
         return False
     try:
-        with path.open("rb") as file:
-            text = file.read(4 * SIZE_LIMIT + 1).decode("utf-8-sig")
-        return key in yaml_node(text, name, "document").mapping()
-    except (OSError, UnicodeDecodeError, FsmError):
+        return key in yaml_node(read_text(path, "it", "a document"), name, "document").mapping()
+    except FsmError:
         return False
 
 
@@ -99,12 +97,5 @@ def _takes_nothing(function: FunctionType) -> bool:
 def _read(path: Path) -> Table:
     if path.exists() and not (path.is_file() or path.is_dir()):  # reading a pipe would block
         raise InputError("not a regular file", str(path), "give a table's name or file")
-    try:
-        with path.open("rb") as file:  # a character has at most four bytes; the reader refuses longer texts
-            text = file.read(4 * SIZE_LIMIT + 1).decode()
-    except UnicodeDecodeError:
-        raise InputError("not UTF-8 text", str(path), "save the table as UTF-8") from None
-    except OSError as problem:
-        raise InputError(f"cannot be read: {problem.strerror}", str(path), "give a table's name or file") from None
     read = from_json if path.suffix.lower() == ".json" else from_yaml
-    return read(text, str(path))
+    return read(read_text(path, "the table", "a table's name or file"), str(path))

@@ -19,18 +19,11 @@ from functools import partial
 from typing import Any
 
 from fsm.errors import RemoteProtocolError
+from fsm.member import events
 from fsm.member.classic import decisions
 from fsm.member.classic.assignors import Candidate, ClientAssignor
 from fsm.member.classic.state import Awaited, ClassicAnswered, ClassicStep, Commit, Generation, Purpose, Reported, Stage
 from fsm.member.effects import CallCompleted, CoordinatorForgotten, Enqueued
-from fsm.member.events import (
-    BackgroundEvent,
-    ErrorEvent,
-    KafkaError,
-    ListenerMethod,
-    PartitionsAssignedEvent,
-    PartitionsRemovedEvent,
-)
 from fsm.protocol import messages
 from fsm.protocol.assignment import Partitions, among, partitions, without
 from fsm.protocol.consumer_protocol import (
@@ -141,7 +134,7 @@ class Effects(ClassicStep):
             if not self.joined.skip_assignment:
                 self.computed = self._assignments(found)
         except Exception as error:  # the assignor is the application's
-            self.assignor_error = KafkaError(type(error).__name__, str(error))
+            self.assignor_error = events.KafkaError(type(error).__name__, str(error))
 
     def _assignments(
         self, members: Mapping[Candidate, Subscription]
@@ -158,20 +151,20 @@ class Effects(ClassicStep):
     def revoke_all_partitions(self, _: str) -> Pause | None:
         """Before a join an eager member calls the listener even for an empty set; on leaving it does not."""
         if self.owned or not (self.closing or self.unsubscribing is not None):
-            return self._remove(ListenerMethod.REVOKED, self.owned)
+            return self._remove(events.ListenerMethod.REVOKED, self.owned)
         return None
 
     def revoke_unsubscribed_topics(self, _: str) -> Pause | None:
         dropped = tuple(p for p in self.owned if p[0] not in (self.topics or ()))
-        return self._remove(ListenerMethod.REVOKED, dropped) if dropped else None
+        return self._remove(events.ListenerMethod.REVOKED, dropped) if dropped else None
 
     def revoke_partitions(self, _: str) -> Pause:
         if not self.polling:
             return Pause.BEFORE
-        return self._remove(ListenerMethod.REVOKED, without(self.owned, self.assigned))
+        return self._remove(events.ListenerMethod.REVOKED, without(self.owned, self.assigned))
 
     def lose_all_partitions(self, _: str) -> Pause | None:
-        return self._remove(ListenerMethod.LOST, self.owned) if self.owned else None
+        return self._remove(events.ListenerMethod.LOST, self.owned) if self.owned else None
 
     def assign_partitions(self, _: str) -> Pause:
         if not self.polling:
@@ -184,17 +177,17 @@ class Effects(ClassicStep):
             topics = {topic for topic, _ in self.assigned}
             self.topics = tuple(sorted({*(self.topics or ()), *topics}))
             self.joined_topics = tuple(sorted({*(self.joined_topics or ()), *topics}))
-        awaited = Awaited(self._ticket(), ListenerMethod.ASSIGNED, added)
-        return self._call_back(awaited, PartitionsAssignedEvent(awaited.ticket, self.owned, added, apply=False))
+        awaited = Awaited(self._ticket(), events.ListenerMethod.ASSIGNED, added)
+        return self._call_back(awaited, events.PartitionsAssignedEvent(awaited.ticket, self.owned, added, apply=False))
 
-    def _remove(self, method: ListenerMethod, given: Partitions) -> Pause:
+    def _remove(self, method: events.ListenerMethod, given: Partitions) -> Pause:
         awaited = Awaited(self._ticket(), method, among(self.owned, given))
-        return self._call_back(awaited, PartitionsRemovedEvent(awaited.ticket, method, awaited.partitions))
+        return self._call_back(awaited, events.PartitionsRemovedEvent(awaited.ticket, method, awaited.partitions))
 
     def _ticket(self) -> int:
         return 1 if self.closing is None else 2
 
-    def _call_back(self, awaited: Awaited, event: BackgroundEvent) -> Pause:
+    def _call_back(self, awaited: Awaited, event: events.BackgroundEvent) -> Pause:
         self.awaited = awaited
         self.effects.append(Enqueued(event))
         return Pause.AFTER
@@ -299,13 +292,13 @@ class Effects(ClassicStep):
             name = ErrorCode.INCONSISTENT_GROUP_PROTOCOL.name
         else:
             name = answer.error_code.name
-        self.throw = partial(self.throw_from_poll, KafkaError(name))
+        self.throw = partial(self.throw_from_poll, events.KafkaError(name))
 
-    def throw_from_poll(self, error: KafkaError) -> None:
+    def throw_from_poll(self, error: events.KafkaError) -> None:
         """The error of a rebalance is thrown by poll(), which does not wait before it may be called again."""
         self.retry_due_ms = self.now_ms
         self.thrown = True
-        self.effects.append(Enqueued(ErrorEvent(error)))
+        self.effects.append(Enqueued(events.ErrorEvent(error)))
 
     # Heartbeats
 
@@ -323,7 +316,7 @@ class Effects(ClassicStep):
 
     def _end_heartbeats(self) -> None:
         """Disables heartbeats; the next poll throws the error, the one after it joins again."""
-        self.failure = KafkaError(ErrorCode.FENCED_INSTANCE_ID.name)
+        self.failure = events.KafkaError(ErrorCode.FENCED_INSTANCE_ID.name)
         self.heartbeats = self.heartbeats.stop()
 
     def receive_leave(self, _: ClassicAnswered) -> None:
@@ -342,9 +335,9 @@ class Effects(ClassicStep):
             self.end_commit(purpose, call, None)
         elif self.topics is not None and self.state is not State.STABLE:
             name = "RebalanceInProgressException" if self.state in decisions.REBALANCING else "CommitFailedException"
-            self.end_commit(purpose, call, KafkaError(name))
+            self.end_commit(purpose, call, events.KafkaError(name))
         elif not self.coordinator_known:
-            self.end_commit(purpose, call, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE.name), passes=True)
+            self.end_commit(purpose, call, events.KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE.name), passes=True)
         else:
             place, config = self.generation, self.config
             instance_id = config.group_instance_id if self.topics is not None else None
@@ -363,7 +356,7 @@ class Effects(ClassicStep):
         self.throw = _throw_nothing
         if event is not None:
             self.happen(event, _commit_reason(event, code))
-        error = None if code is ErrorCode.NONE else KafkaError(self._commit_error_name(event, code))
+        error = None if code is ErrorCode.NONE else events.KafkaError(self._commit_error_name(event, code))
         self.end_commit(sent.purpose or Purpose.CALL, sent.call, error, passes=code.passes)
 
     def _commit_error_name(self, event: Event | None, code: ErrorCode) -> str:
@@ -374,7 +367,7 @@ class Effects(ClassicStep):
             return "CommitFailedException"
         return code.name
 
-    def end_commit(self, purpose: Purpose, call: int, error: KafkaError | None, *, passes: bool = False) -> None:
+    def end_commit(self, purpose: Purpose, call: int, error: events.KafkaError | None, *, passes: bool = False) -> None:
         """Only a commit that the application called throws; a fenced automatic one makes every poll throw, for good."""
         again_ms = self.now_ms + self.config.retry_backoff_ms if passes else None
         if purpose is Purpose.CALL:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import count
 
-from fsm.member import effects
+from fsm.member import effects, events
 from fsm.member.consumer import decisions
 from fsm.member.consumer.state import (
     DOUBT,
@@ -35,14 +35,6 @@ from fsm.member.consumer.state import (
 )
 from fsm.member.consumer.subscription import OWNS_NOTHING, Subscription, SubscriptionType
 from fsm.member.dialect.choices import Choice
-from fsm.member.events import (
-    OUTDATED,
-    ErrorEvent,
-    KafkaError,
-    ListenerMethod,
-    PartitionsAssignedEvent,
-    PartitionsRemovedEvent,
-)
 from fsm.member.timers import IDLE, backoff_ms
 from fsm.protocol import messages as m
 from fsm.protocol.assignment import (
@@ -142,11 +134,11 @@ FATAL_WITH_IDS = AT_ONCE_FATAL | {ErrorCode.UNKNOWN_TOPIC_ID}
 members that commit under topic ids."""
 
 
-def error_of(answer: CommitAnswer) -> KafkaError | None:
+def error_of(answer: CommitAnswer) -> events.KafkaError | None:
     """The first error of an answer."""
     if isinstance(answer, m.TransportFailure):
-        return KafkaError(answer.name)
-    return next((KafkaError(code.name) for _, code in answer.errors), None)
+        return events.KafkaError(answer.name)
+    return next((events.KafkaError(code.name) for _, code in answer.errors), None)
 
 
 class Effects(MemberStep):
@@ -227,10 +219,12 @@ class Effects(MemberStep):
         self.awaited = (*self.awaited, Awaited(ticket, origin))
         return ticket
 
-    def enqueue_removed(self, method: ListenerMethod, origin: Origin, removed: Partitions) -> None:
+    def enqueue_removed(self, method: events.ListenerMethod, origin: Origin, removed: Partitions) -> None:
         """Requests the revoked or the lost callback."""
         ticket = self.await_callback(origin)
-        self.effects.append(effects.Enqueued(PartitionsRemovedEvent(ticket, method, removed, call_back=bool(removed))))
+        self.effects.append(
+            effects.Enqueued(events.PartitionsRemovedEvent(ticket, method, removed, call_back=bool(removed)))
+        )
 
     def mark(self, revoked: Partitions) -> None:
         """Flags partitions as pending revocation; emits `Marked` even for an empty set."""
@@ -242,7 +236,7 @@ class Effects(MemberStep):
             self.mark(self.ownership.owned)
 
     def enqueue_removed_leave(self) -> None:
-        method = ListenerMethod.REVOKED if self.epoch > 0 else ListenerMethod.LOST
+        method = events.ListenerMethod.REVOKED if self.epoch > 0 else events.ListenerMethod.LOST
         self.enqueue_removed(method, Origin.LEAVE, decisions.list_removed(self))
 
     def _release_lost(self, origin: Origin) -> bool:
@@ -251,7 +245,7 @@ class Effects(MemberStep):
             self.mark(self.ownership.owned)
         if not decisions.needs_callback(self):
             return False
-        self.enqueue_removed(ListenerMethod.LOST, origin, decisions.list_removed(self))
+        self.enqueue_removed(events.ListenerMethod.LOST, origin, decisions.list_removed(self))
         return True
 
     def release_lost_fence(self) -> Event | None:
@@ -285,7 +279,7 @@ class Effects(MemberStep):
     def await_leave(self) -> None:
         if self.leaving.calls is None:
             self.effects.append(
-                effects.CallCompleted(self.call, KafkaError("NoSuchElementException", "no leave is open"))
+                effects.CallCompleted(self.call, events.KafkaError("NoSuchElementException", "no leave is open"))
             )
         elif self.call:
             self._set_calls((*self.leaving.calls, self.call))
@@ -306,7 +300,7 @@ class Effects(MemberStep):
         self.effects.append(effects.PollTimerExpired())
 
     def enqueue_error(self) -> None:
-        self.effects.append(effects.Enqueued(ErrorEvent(self.failure.error)))
+        self.effects.append(effects.Enqueued(events.ErrorEvent(self.failure.error)))
 
     # Heartbeats
 
@@ -452,7 +446,7 @@ class Effects(MemberStep):
 
     def enqueue_revoked(self) -> None:
         revoked = among(self._run().revoked, self.ownership.owned)
-        self.enqueue_removed(ListenerMethod.REVOKED, Origin.RUN_REVOKED, revoked)
+        self.enqueue_removed(events.ListenerMethod.REVOKED, Origin.RUN_REVOKED, revoked)
 
     def enqueue_assigned(self) -> Event | None:
         self.run_in_hand = run = self._run()
@@ -464,7 +458,7 @@ class Effects(MemberStep):
                 return decisions.decide_run_step(self, run, Event.ASSIGNED_OK, None)
         ticket = self.await_callback(Origin.RUN_ASSIGNED)
         self.effects.append(
-            effects.Enqueued(PartitionsAssignedEvent(ticket, run.full, run.added, apply=in_application))
+            effects.Enqueued(events.PartitionsAssignedEvent(ticket, run.full, run.added, apply=in_application))
         )
         return None
 
@@ -491,7 +485,7 @@ class Effects(MemberStep):
 
     def reject_assignment(self) -> None:
         text = "partitions are not assigned by the group under this subscription"
-        error = OUTDATED if decisions.is_outdated(self) else KafkaError("IllegalStateException", text)
+        error = events.OUTDATED if decisions.is_outdated(self) else events.KafkaError("IllegalStateException", text)
         self.effects.append(effects.CallCompleted(self.call, error))
 
     def adopt_current(self) -> None:
@@ -525,7 +519,7 @@ class Effects(MemberStep):
         request = m.OffsetCommitRequest(config.group_id, epoch, self.member_id, config.group_instance_id, topics=topics)
         self.effects.append(effects.UnsentRequest(request, purpose, call, number))
 
-    def _commit_ended(self, error: KafkaError | None) -> Event:
+    def _commit_ended(self, error: events.KafkaError | None) -> Event:
         self.commit = None
         self.effects.append(effects.CommitEnded(error))
         self.run_in_hand = run = self._run()
@@ -537,7 +531,7 @@ class Effects(MemberStep):
         if commit is None or commit.request.in_flight:
             return None
         if self.now_ms >= commit.deadline_ms:
-            return self._commit_ended(KafkaError("TimeoutException", "commit before the rebalance timed out"))
+            return self._commit_ended(events.KafkaError("TimeoutException", "commit before the rebalance timed out"))
         if self.client.coordinator_known and commit.request.may_send(self.now_ms):
             self.commit = replace(commit, request=commit.request.send())
             self._send_commit(self.offsets(), effects.Purpose.RUN_COMMIT, number=commit.number)
@@ -554,7 +548,7 @@ class Effects(MemberStep):
         if error is None or not self._may_retry(answer):
             return self._commit_ended(error)
         if self.now_ms >= commit.deadline_ms:
-            return self._commit_ended(KafkaError("TimeoutException", error.name))
+            return self._commit_ended(events.KafkaError("TimeoutException", error.name))
         wait = backoff_ms(self.settings.config, self.settings.choices, commit.request.attempts, self.jitter)
         self.commit = replace(commit, request=commit.request.fail(self.now_ms, wait))
         return None

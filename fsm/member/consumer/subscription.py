@@ -12,13 +12,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
 
-from fsm.member.events import (
-    ApplicationEvent,
-    AssignmentChangeEvent,
-    TopicPatternSubscriptionChangeEvent,
-    TopicRe2JPatternSubscriptionChangeEvent,
-    TopicSubscriptionChangeEvent,
-)
+from fsm.member import events
 from fsm.protocol.assignment import Partitions, among, partitions, without
 
 
@@ -114,17 +108,17 @@ class Ownership(NamedTuple):
 OWNS_NOTHING = Ownership()
 
 Subscribe = (
-    TopicSubscriptionChangeEvent
-    | TopicPatternSubscriptionChangeEvent
-    | TopicRe2JPatternSubscriptionChangeEvent
-    | AssignmentChangeEvent
+    events.TopicSubscriptionChangeEvent
+    | events.TopicPatternSubscriptionChangeEvent
+    | events.TopicRe2JPatternSubscriptionChangeEvent
+    | events.AssignmentChangeEvent
 )
 
-KINDS: dict[type[ApplicationEvent], SubscriptionType] = {
-    TopicSubscriptionChangeEvent: SubscriptionType.AUTO_TOPICS,
-    TopicPatternSubscriptionChangeEvent: SubscriptionType.AUTO_PATTERN,
-    TopicRe2JPatternSubscriptionChangeEvent: SubscriptionType.AUTO_PATTERN_RE2J,
-    AssignmentChangeEvent: SubscriptionType.USER_ASSIGNED,
+KINDS: dict[type[events.ApplicationEvent], SubscriptionType] = {
+    events.TopicSubscriptionChangeEvent: SubscriptionType.AUTO_TOPICS,
+    events.TopicPatternSubscriptionChangeEvent: SubscriptionType.AUTO_PATTERN,
+    events.TopicRe2JPatternSubscriptionChangeEvent: SubscriptionType.AUTO_PATTERN_RE2J,
+    events.AssignmentChangeEvent: SubscriptionType.USER_ASSIGNED,
 }
 
 
@@ -137,11 +131,11 @@ def subscribe(subscription: Subscription, event: Subscribe, known_topics: Iterab
     """The subscription after subscribe() or assign(); the pattern of the client is matched against `known_topics`."""
     changed = subscription._replace(kind=KINDS[type(event)])
     match event:
-        case TopicSubscriptionChangeEvent(topics=topics, listener=listener):
+        case events.TopicSubscriptionChangeEvent(topics=topics, listener=listener):
             changed = changed._replace(topics=tuple(sorted(set(topics))), listener=listener)
-        case TopicPatternSubscriptionChangeEvent(pattern=pattern, listener=listener):
+        case events.TopicPatternSubscriptionChangeEvent(pattern=pattern, listener=listener):
             changed = match_pattern(changed._replace(pattern=pattern, listener=listener), known_topics)
-        case TopicRe2JPatternSubscriptionChangeEvent(pattern=pattern, listener=listener):
+        case events.TopicRe2JPatternSubscriptionChangeEvent(pattern=pattern, listener=listener):
             changed = changed._replace(regex=pattern, listener=listener)
     return share(changed)
 

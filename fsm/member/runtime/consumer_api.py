@@ -17,20 +17,8 @@ from inspect import iscoroutinefunction
 from typing import Any, NamedTuple, TypeVar
 
 from fsm.errors import FsmError, LocalProtocolError
+from fsm.member import events
 from fsm.member.effects import CallCompleted
-from fsm.member.events import (
-    ApplicationEvent,
-    ApplyAssignmentEvent,
-    AsyncPollEvent,
-    BackgroundEvent,
-    GroupMembershipOperation,
-    KafkaError,
-    ListenerMethod,
-    TopicPatternSubscriptionChangeEvent,
-    TopicRe2JPatternSubscriptionChangeEvent,
-    TopicSubscriptionChangeEvent,
-    UnsubscribeEvent,
-)
 from fsm.member.runtime.background import Background
 from fsm.member.runtime.queues import InvokeListener, KafkaException, Outcome, callback_error, process
 from fsm.member.runtime.trace import warn
@@ -59,7 +47,11 @@ class Wait(NamedTuple):
 
 
 ApiCall = Generator[Wait | InvokeListener, BaseException | None, T]
-Subscribe = TopicSubscriptionChangeEvent | TopicPatternSubscriptionChangeEvent | TopicRe2JPatternSubscriptionChangeEvent
+Subscribe = (
+    events.TopicSubscriptionChangeEvent
+    | events.TopicPatternSubscriptionChangeEvent
+    | events.TopicRe2JPatternSubscriptionChangeEvent
+)
 
 CLOSE_GRACE_MS = 100
 """How long close() waits for its last request to be sent, whatever its timeout."""
@@ -129,7 +121,7 @@ class ConsumerApi:
         """subscribe(): returns when the background has processed it; no topics mean unsubscribe()."""
         self.check()
         event = subscription_to(to, listener=listener is not None)
-        if event == TopicSubscriptionChangeEvent((), event.listener):
+        if event == events.TopicSubscriptionChangeEvent((), event.listener):
             yield from self.unsubscribe()
             return
         before, self.listener = self.listener, listener
@@ -152,7 +144,7 @@ class ConsumerApi:
             self._throw_wakeup()
             self._inspect_poll()
             if not self._poll and not self._member.throws_next:
-                self._poll = self._submit(AsyncPollEvent(consumed))
+                self._poll = self._submit(events.AsyncPollEvent(consumed))
             moves = self._background.moves
             ran = yield from self._pass()
             ran.throw()
@@ -167,7 +159,7 @@ class ConsumerApi:
         """unsubscribe(): returns when the member has left, callbacks included."""
         self.check()
         deadline_ms = self._clock() + self._config.default_api_timeout_ms
-        call = self._submit(UnsubscribeEvent(), deadline_ms)
+        call = self._submit(events.UnsubscribeEvent(), deadline_ms)
         try:
             while call not in self._background.completed and not self.closing:
                 ran = yield from self._pass(unsubscribing=True)
@@ -182,7 +174,9 @@ class ConsumerApi:
         if error is not None:
             _log("unsubscribe() ran out of time", error)
 
-    def close(self, timeout_ms: int, operation: GroupMembershipOperation, consumed: Offsets | None) -> ApiCall[None]:
+    def close(
+        self, timeout_ms: int, operation: events.GroupMembershipOperation, consumed: Offsets | None
+    ) -> ApiCall[None]:
         """close(): commit, callback, leave; a second call does nothing."""
         if self.closing:
             return
@@ -199,7 +193,7 @@ class ConsumerApi:
         self._check_background()
         if ran.outcome.first is not None:
             failed = f"closed, but not without an error: {ran.outcome.first.message or ran.outcome.first.name}"
-            raise KafkaException(KafkaError("KafkaException", failed)) from ran.cause
+            raise KafkaException(events.KafkaError("KafkaException", failed)) from ran.cause
 
     def _close_out(self, deadline_ms: int) -> ApiCall[Pass]:
         """Waits until the member is closed; does the work itself if the background fails or is too slow."""
@@ -235,10 +229,10 @@ class ConsumerApi:
             yield from self._process(event, ran, unsubscribing=unsubscribing)
         return ran
 
-    def _process(self, event: BackgroundEvent, ran: Pass, *, unsubscribing: bool) -> ApiCall[None]:
+    def _process(self, event: events.BackgroundEvent, ran: Pass, *, unsubscribing: bool) -> ApiCall[None]:
         """Processes one event to its end, even if its callback is interrupted: the member waits for that end."""
         running = process((event,), listener=self.listener is not None, unsubscribing=unsubscribing)
-        answer: KafkaError | None = None
+        answer: events.KafkaError | None = None
         raised: BaseException | None = None
         while True:
             try:
@@ -264,12 +258,12 @@ class ConsumerApi:
         if raised is not None and not isinstance(raised, Exception):
             raise raised
 
-    def _report(self, event: ApplicationEvent) -> ApiCall[KafkaError | None]:
+    def _report(self, event: events.ApplicationEvent) -> ApiCall[events.KafkaError | None]:
         """Adds an event of a pass; waits until an assignment is applied."""
         if self._member.closed:
             return None
         call = self._member.report(event, self._clock())
-        if isinstance(event, ApplyAssignmentEvent):
+        if isinstance(event, events.ApplyAssignmentEvent):
             self._background.awaited.add(call)
             self._wake()
             return (yield from self._await(call))
@@ -294,7 +288,7 @@ class ConsumerApi:
             yield from _wait(wanted_ms)
         self._check_background()
 
-    def _await(self, call: int, deadline_ms: int = NEVER) -> ApiCall[KafkaError | None]:
+    def _await(self, call: int, deadline_ms: int = NEVER) -> ApiCall[events.KafkaError | None]:
         try:
             while not self._has_ended(call):
                 yield from self._give_way(deadline_ms)
@@ -314,7 +308,7 @@ class ConsumerApi:
     def _has_ended(self, call: int) -> bool:
         return call in self._background.completed or self._member.closed
 
-    def _error_of(self, call: int) -> KafkaError | None:
+    def _error_of(self, call: int) -> events.KafkaError | None:
         done: CallCompleted | None = self._background.completed.get(call)
         return None if done is None else done.error
 
@@ -324,7 +318,7 @@ class ConsumerApi:
 
     # Parts of calls
 
-    def _submit(self, event: ApplicationEvent, deadline_ms: int = NEVER) -> int:
+    def _submit(self, event: events.ApplicationEvent, deadline_ms: int = NEVER) -> int:
         call = self._member.submit(event, deadline_ms)
         self._background.awaited.add(call)
         self._wake()
@@ -343,7 +337,7 @@ class ConsumerApi:
     def _throw_wakeup(self) -> None:
         if self.woken:
             self.woken = False
-            raise KafkaException(KafkaError("WakeupException"))
+            raise KafkaException(events.KafkaError("WakeupException"))
 
     def _check_background(self) -> None:
         failure = self._background.failure
@@ -361,15 +355,15 @@ def _wait(until_ms: int) -> ApiCall[None]:
 def subscription_to(to: Iterable[str] | re.Pattern[str] | SubscriptionPattern, *, listener: bool) -> Subscribe:
     """The event of a subscription. Raises `LocalProtocolError` for an invalid one."""
     if isinstance(to, SubscriptionPattern):
-        return TopicRe2JPatternSubscriptionChangeEvent(to.pattern, listener)
+        return events.TopicRe2JPatternSubscriptionChangeEvent(to.pattern, listener)
     if isinstance(to, re.Pattern):
         if re.compile(to.pattern).flags != to.flags:
             raise LocalProtocolError(f"write the flags of {to.pattern!r} into the pattern, as (?i)")
-        return TopicPatternSubscriptionChangeEvent(to.pattern, listener)
+        return events.TopicPatternSubscriptionChangeEvent(to.pattern, listener)
     topics = tuple(to) if isinstance(to, Iterable) and not isinstance(to, str) else None
     if topics is None or not all(topic and isinstance(topic, str) for topic in topics):
         raise LocalProtocolError(f"subscribe to a list of topic names, not to {to!r}")
-    return TopicSubscriptionChangeEvent(topics, listener)
+    return events.TopicSubscriptionChangeEvent(topics, listener)
 
 
 def check_listener(listener: Any, *, may_await: bool) -> None:
@@ -377,7 +371,7 @@ def check_listener(listener: Any, *, may_await: bool) -> None:
 
     A missing lost callback would show only when a member is fenced.
     """
-    names = [method.value for method in ListenerMethod]
+    names = [method.value for method in events.ListenerMethod]
     missing = [name for name in names if not callable(getattr(listener, name, None))]
     if listener is not None and missing:
         text = f"the listener {type(listener).__name__} has no {' and no '.join(missing)}"
@@ -411,5 +405,5 @@ def not_negative(timeout_ms: int) -> int:
     return timeout_ms
 
 
-def _log(what: str, error: KafkaError) -> None:
+def _log(what: str, error: events.KafkaError) -> None:
     warn(what, error=error.name, reason=error.message)

@@ -24,27 +24,14 @@ from typing import Any
 
 from fsm.errors import InputError
 from fsm.nodes import Node, nearest, short
+from fsm.simulate import values
 from fsm.simulate.deployment import NETWORK, Deed, Rate
 from fsm.simulate.machines.deployment import DEEDS, NEVER, Delay, Machines, Part
-from fsm.simulate.values import (
-    LATENCY,
-    check_chance,
-    choose_deed,
-    count_of,
-    duration_of,
-    latency_of,
-    list_deeds,
-    range_of,
-    read_names,
-    seed_of,
-    share_of,
-    time_deed,
-)
 from fsm.tables.files import find_table, is_file
 
 KEYS = ("deployment", "lasts", "seed", "chance", "machines", "network", "never", "goal", "plans", "faults")
 PART = ("table", "count", "happens")
-NETWORK_KEYS = (*LATENCY, "loses", "duplicates", "reorders")
+NETWORK_KEYS = (*values.LATENCY, "loses", "duplicates", "reorders")
 DEED = ("at", "every", "from", "until", "for")
 MOST_MACHINES, MOST_EVENTS = 100_000, 1_000_000_000
 USUAL = Delay(10_000, 10_000, is_mean=True)
@@ -54,25 +41,25 @@ USUAL = Delay(10_000, 10_000, is_mean=True)
 def read_machines(document: Node, folder: Path) -> Machines:
     """The deployment in a document. Raises `InputError` with the line for an invalid one."""
     given = document.fields(KEYS, ("deployment", "lasts", "machines"))
-    check_chance(given.get("chance"))
+    values.check_chance(given.get("chance"))
     network = given["network"].fields(NETWORK_KEYS) if "network" in given else {}
-    parts = tuple(_part(name, node, folder) for name, node in read_names(given["machines"]))
+    parts = tuple(_part(name, node, folder) for name, node in values.read_names(given["machines"]))
     if not parts:
         raise InputError("has no machine", given["machines"].where)
     if sum(part.count for part in parts) > MOST_MACHINES:
         raise InputError("too many machines", given["machines"].where, f"at most {MOST_MACHINES}")
     found = Machines(
         given["deployment"].text(),
-        duration_of(given["lasts"], least=1),
+        values.duration_of(given["lasts"], least=1),
         parts,
-        latency_of(network, given["network"].where) if network else NETWORK,
-        share_of(network["loses"]) if "loses" in network else 0.0,
-        share_of(network["duplicates"]) if "duplicates" in network else 0.0,
+        values.latency_of(network, given["network"].where) if network else NETWORK,
+        values.share_of(network["loses"]) if "loses" in network else 0.0,
+        values.share_of(network["duplicates"]) if "duplicates" in network else 0.0,
         "reorders" in network and network["reorders"].flag(),
-        seed=seed_of(given["seed"]) if "seed" in given else 0,
+        seed=values.seed_of(given["seed"]) if "seed" in given else 0,
     )
     found = replace(found, **_read_questions(given, found))
-    deeds, rates = list_deeds(given, lambda node: [_read_deed(node, found)])
+    deeds, rates = values.list_deeds(given, lambda node: [_read_deed(node, found)])
     found = replace(found, deeds=deeds, rates=rates)
     _check_events(found, given["machines"])
     return found
@@ -83,7 +70,7 @@ def of_tables(names: list[str], lasts: str, never: tuple[str, ...], goal: str) -
 
     Raises `InputError` for an unknown table, place, or an invalid duration.
     """
-    lasts_ms = duration_of(Node(lasts, "--lasts", "--lasts"), least=1)
+    lasts_ms = values.duration_of(Node(lasts, "--lasts", "--lasts"), least=1)
     tables = [(find_table(name), name) for name in names]
     title = " with ".join(table.name for table, _ in tables)
     plain = Machines(title, lasts_ms, tuple(Part(table.name, table, name) for table, name in tables))
@@ -112,7 +99,7 @@ def _part(name: str, node: Node, folder: Path) -> Part:
         if event not in events:
             raise InputError(f"{name} has no event {short(event)}", key.where, nearest(event, events))
         happens[event] = _delay(value)
-    return Part(name, table, source, count_of(given["count"], MOST_MACHINES) if "count" in given else 1, happens)
+    return Part(name, table, source, values.count_of(given["count"], MOST_MACHINES) if "count" in given else 1, happens)
 
 
 def _delay(node: Node) -> Delay:
@@ -120,11 +107,11 @@ def _delay(node: Node) -> Delay:
     if node.text() == "never":
         return NEVER
     if ".." in node.text():
-        least, most = range_of(node)
+        least, most = values.range_of(node)
         if not most:
             raise InputError(f"{short(node.text())} must not be 0", node.where, "1ms..5ms")
         return Delay(least, most)
-    mean_ms = duration_of(node, least=1)
+    mean_ms = values.duration_of(node, least=1)
     return Delay(mean_ms, mean_ms, is_mean=True)
 
 
@@ -155,12 +142,12 @@ def _places(whole: Node, nodes: list[Node], found: Machines, *, every: bool = Fa
 
 
 def _read_deed(node: Node, found: Machines) -> Deed | Rate:
-    what, given = choose_deed(node, DEEDS, DEED)
+    what, given = values.choose_deed(node, DEEDS, DEED)
     target = "all" if what == "lose" else given[what].text()
-    amount = share_of(given["lose"]) if what == "lose" else 0
+    amount = values.share_of(given["lose"]) if what == "lose" else 0
     if what != "lose":
         _check_target(what, target, given[what], found)
-    return time_deed(node, Deed(0, what, target, amount=amount), given, found.lasts_ms)
+    return values.time_deed(node, Deed(0, what, target, amount=amount), given, found.lasts_ms)
 
 
 def _check_target(what: str, target: str, node: Node, found: Machines) -> None:
