@@ -58,59 +58,50 @@ def add(commands: Any) -> None:
         EXAMPLES + audit_follow.EXAMPLES + COMPARISON + EXIT,
         run,
     )
-    command.add_argument(
+    option = command.add_argument
+    option(
         "paths",
         nargs="+",
         metavar="PATH",
         help="log files and folders, plain, packed (gzip, bzip2, xz, zstd, lz4) or in archives (tar, zip); - is stdin",
     )
-    command.add_argument(
+    option(
         "-o", dest="folder", metavar="DIR", type=Path, required=True, help="write the report, findings and Parquet here"
     )
     usual = Options()
-    command.add_argument(
-        "--format", metavar="NAME", type=_format, default=usual.format, help="format of the logs (detected)"
-    )
-    command.add_argument(
+    option("--format", metavar="NAME", type=_format, default=usual.format, help="format of the logs (detected)")
+    option(
         "--layout",
         metavar="PATTERN",
         default=usual.layout,
         help="layout of the lines, such as '%%{time} %%{level} [%%{thread}] %%{logger} - %%{message}', or a pattern of "
         "logback, log4j or Python's logging (learned from each file)",
     )
-    command.add_argument(
+    option(
         "--master",
         default=usual.master,
         help="a Spark master, or none to use this process only (the cores of this machine)",
     )
-    command.add_argument("--timezone", default=usual.timezone, help="zone of time stamps without one (%(default)s)")
-    command.add_argument(
-        "--cluster-by-folder", action="store_true", help="each folder directly below a PATH is a cluster of its own"
-    )
-    command.add_argument(
-        "--group", action="append", default=[], metavar="NAME", help="audit only this group; repeatable"
-    )
-    command.add_argument(
-        "--since", metavar="TIME", help="omit findings that end before this time, such as 2026-11-21T07:00Z"
-    )
-    command.add_argument("--until", metavar="TIME", help="omit findings that begin after this time")
-    command.add_argument(
-        "--baseline", metavar="FILE", type=Path, help="omit known findings: an earlier audit.json, or a list of ids"
-    )
+    option("--timezone", default=usual.timezone, help="zone of time stamps without one (%(default)s)")
+    option("--cluster-by-folder", action="store_true", help="each folder directly below a PATH is a cluster of its own")
+    option("--group", action="append", default=[], metavar="NAME", help="audit only this group; repeatable")
+    option("--since", metavar="TIME", help="omit findings that end before this time, such as 2026-11-21T07:00Z")
+    option("--until", metavar="TIME", help="omit findings that begin after this time")
+    option("--baseline", metavar="FILE", type=Path, help="omit known findings: an earlier audit.json, or a list of ids")
     lag = command.add_mutually_exclusive_group()
     lag.add_argument(
         "--lag", metavar="FILE", type=Path, help="output of kafka-consumer-groups --describe over time, with dates"
     )
     lag.add_argument("--lag-from", metavar="HOST:PORT", help="ask a broker for the current lag of the groups")
     add_security_options(command)
-    command.add_argument(
+    option(
         "--top",
         type=at_least(1),
         default=usual.top,
         metavar="N",
         help="groups in the page of a large report itself; the others are in files beside it (%(default)s)",
     )
-    command.add_argument(
+    option(
         "--min-understood",
         type=_percent,
         default=usual.min_understood,
@@ -119,16 +110,16 @@ def add(commands: Any) -> None:
         f"file, or of any client in a file ({100 * usual.min_understood:.0f} %%)",
     )
     _add_limits(command, usual.limits)
-    command.add_argument(
+    option(
         "--split-bytes",
         type=at_least(1),
         default=usual.split_bytes,
         metavar="N",
         help="bytes of a file that one task reads",
     )
-    command.add_argument("--json", action="store_true", help="print the findings as one JSON document")
-    command.add_argument("--junit", metavar="FILE", type=Path, help="write incidents as JUnit XML")
-    command.add_argument("--sarif", metavar="FILE", type=Path, help="write findings as SARIF 2.1.0")
+    option("--json", action="store_true", help="print the findings as one JSON document")
+    option("--junit", metavar="FILE", type=Path, help="write incidents as JUnit XML")
+    option("--sarif", metavar="FILE", type=Path, help="write findings as SARIF 2.1.0")
     _add_comparison(command)
     audit_follow.add_options(command)
 

@@ -45,25 +45,18 @@ def add(commands: Any) -> None:
     command = add_command(
         commands, "capture", "record requests and responses of real clients and brokers", EXAMPLES, run
     )
-    command.add_argument("--broker", metavar="HOST:PORT", help="proxy this cluster, given by one of its brokers")
-    command.add_argument("--read", metavar="PCAP", nargs="+", help="read captured packets instead; - is stdin")
+    option = command.add_argument
+    option("--broker", metavar="HOST:PORT", help="proxy this cluster, given by one of its brokers")
+    option("--read", metavar="PCAP", nargs="+", help="read captured packets instead; - is stdin")
     ports = "port of brokers in captured packets; repeatable (9092)"
-    command.add_argument("--port-of-broker", type=at_least(1), action="append", metavar="N", help=ports)
-    command.add_argument(
-        "--port", type=at_least(0), default=0, metavar="N", help="port to listen on, on loopback (any free port)"
-    )
-    command.add_argument(
-        "-o", dest="trace", metavar="OUT.jsonl", type=Path, help="write exchanges here, one JSON object per line"
-    )
-    command.add_argument(
-        "--tls", action="store_true", help="connect to the brokers with TLS; clients connect to the proxy without"
-    )
-    command.add_argument(
-        "--cafile", metavar="FILE", type=Path, help="CA certificates to trust, as PEM (those of the system)"
-    )
-    command.add_argument("--pass-tls", action="store_true", help="pass the TLS of clients through to the brokers")
+    option("--port-of-broker", type=at_least(1), action="append", metavar="N", help=ports)
+    option("--port", type=at_least(0), default=0, metavar="N", help="port to listen on, on loopback (any free port)")
+    option("-o", dest="trace", metavar="OUT.jsonl", type=Path, help="write exchanges here, one JSON object per line")
+    option("--tls", action="store_true", help="connect to the brokers with TLS; clients connect to the proxy without")
+    option("--cafile", metavar="FILE", type=Path, help="CA certificates to trust, as PEM (those of the system)")
+    option("--pass-tls", action="store_true", help="pass the TLS of clients through to the brokers")
     hold = "the largest frame that is read (%(default)s)"
-    command.add_argument("--hold", type=at_least(1 << 16), default=8 << 20, metavar="BYTES", help=hold)
+    option("--hold", type=at_least(1 << 16), default=8 << 20, metavar="BYTES", help=hold)
 
 
 def run(args: argparse.Namespace) -> int:

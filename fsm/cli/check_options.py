@@ -18,50 +18,22 @@ if TYPE_CHECKING:
 
 ENGINES = ("memory", "disk", "spark")
 """Where a search keeps its states."""
+# fmt: off
 GROUPS = {
     "consumer-group": (
-        "members",
-        "topics",
-        "client",
-        "coordinator",
-        "static",
-        "commits",
-        "pattern",
-        "client_pattern",
-        "assignment_interval",
-        "search",
-        "topic_changes",
-        "compaction",
-        "equivariant",
+        "members", "topics", "client", "coordinator", "static", "commits", "pattern", "client_pattern",
+        "assignment_interval", "search", "topic_changes", "compaction", "equivariant",
     ),
     "classic-group": (
-        "members",
-        "topics",
-        "protocol",
-        "coordinator",
-        "static",
-        "commits",
-        "search",
-        "topic_changes",
-        "compaction",
+        "members", "topics", "protocol", "coordinator", "static", "commits", "search", "topic_changes", "compaction",
     ),
     "mixed-group": (
-        "members",
-        "classic",
-        "topics",
-        "protocol",
-        "policy",
-        "client",
-        "coordinator",
-        "static",
-        "commits",
-        "pattern",
-        "assignment_interval",
-        "search",
-        "compaction",
+        "members", "classic", "topics", "protocol", "policy", "client", "coordinator", "static", "commits", "pattern",
+        "assignment_interval", "search", "compaction",
     ),
     "connect": ("members", "connectors", "protocol", "delay", "coordinator", "profile", "scenario", "settled"),
 }
+# fmt: on
 """Models of Kafka's groups, with their options."""
 
 
@@ -82,45 +54,35 @@ def add_model_options(command: argparse.ArgumentParser) -> None:
 
 
 def _add_members(group: Any) -> None:
-    group.add_argument("--members", type=at_least(1), metavar="N", help="number of members (2)")
-    group.add_argument("--topics", type=_topics, metavar="LIST", help="topics and their partition counts (foo:2)")
-    group.add_argument(
-        "--client", metavar="DIALECT", help="dialect of all members, or of each one: 4.0,4.4 (latest release)"
-    )
-    group.add_argument("--coordinator", metavar="DIALECT", help="dialect of the coordinator (latest release)")
-    group.add_argument(
+    option = group.add_argument
+    option("--members", type=at_least(1), metavar="N", help="number of members (2)")
+    option("--topics", type=_topics, metavar="LIST", help="topics and their partition counts (foo:2)")
+    option("--client", metavar="DIALECT", help="dialect of all members, or of each one: 4.0,4.4 (latest release)")
+    option("--coordinator", metavar="DIALECT", help="dialect of the coordinator (latest release)")
+    option(
         "--protocol",
         metavar="NAME",
         help="classic members: eager, cooperative, both or either; Connect: connect.protocol",
     )
-    group.add_argument("--classic", type=at_least(0), metavar="N", help="number of classic members (1)")
-    group.add_argument("--policy", metavar="NAME", help="migration policy: disabled, upgrade, downgrade, bidirectional")
+    option("--classic", type=at_least(0), metavar="N", help="number of classic members (1)")
+    option("--policy", metavar="NAME", help="migration policy: disabled, upgrade, downgrade, bidirectional")
 
 
 def _add_what_they_do(group: Any) -> None:
-    group.add_argument("--static", action="store_true", help="members have instance ids")
-    group.add_argument("--commits", action="store_true", help="members commit before a revocation and on close")
-    group.add_argument(
-        "--pattern", metavar="REGEX", help="members subscribe by this pattern, which the coordinator resolves"
-    )
-    group.add_argument(
-        "--client-pattern", metavar="REGEX", help="members subscribe by this pattern, which they resolve themselves"
-    )
-    group.add_argument(
+    option = group.add_argument
+    option("--static", action="store_true", help="members have instance ids")
+    option("--commits", action="store_true", help="members commit before a revocation and on close")
+    option("--pattern", metavar="REGEX", help="members subscribe by this pattern, which the coordinator resolves")
+    option("--client-pattern", metavar="REGEX", help="members subscribe by this pattern, which they resolve themselves")
+    option(
         "--assignment-interval",
         action="store_true",
         help="the coordinator waits for the assignment interval between targets",
     )
-    group.add_argument(
-        "--search", action="store_true", help="members send FindCoordinator, and the coordinator can move"
-    )
-    group.add_argument(
-        "--topic-changes", action="store_true", help="topics can be created, extended, deleted and recreated"
-    )
-    group.add_argument(
-        "--equivariant", action="store_true", help="assignments do not depend on member ids, as --symmetry needs"
-    )
-    group.add_argument("--compaction", action="store_true", help="after a failover the log may have been compacted")
+    option("--search", action="store_true", help="members send FindCoordinator, and the coordinator can move")
+    option("--topic-changes", action="store_true", help="topics can be created, extended, deleted and recreated")
+    option("--equivariant", action="store_true", help="assignments do not depend on member ids, as --symmetry needs")
+    option("--compaction", action="store_true", help="after a failover the log may have been compacted")
 
 
 def _add_connect(group: Any) -> None:
@@ -136,89 +98,59 @@ def _add_connect(group: Any) -> None:
 
 
 def _add_tables(tables: Any) -> None:
-    tables.add_argument(
-        "--with", dest="others", action="append", default=[], metavar="TABLE", help="a further table; repeatable"
-    )
-    tables.add_argument(
-        "--never",
-        action="append",
-        default=[],
-        metavar="PLACES",
-        help="states that must never hold at once: door.OPEN,lift.MOVING",
-    )
+    repeated = partial(tables.add_argument, action="append", default=[])
+    repeated("--with", dest="others", metavar="TABLE", help="a further table; repeatable")
+    repeated("--never", metavar="PLACES", help="states that must never hold at once: door.OPEN,lift.MOVING")
     tables.add_argument("--goal", default="", metavar="PLACES", help="states that can always be reached: door.SHUT")
 
 
 def _add_questions(command: Any) -> None:
-    command.add_argument(
-        "--disturb",
-        action="append",
-        default=[],
-        metavar="LIST",
-        help="kinds of disturbance that may happen, or all; repeatable",
-    )
-    command.add_argument(
+    option = command.add_argument
+    repeated = partial(option, action="append", default=[])
+    repeated("--disturb", metavar="LIST", help="kinds of disturbance that may happen, or all; repeatable")
+    option(
         "--disturbances",
         type=at_least(0),
         metavar="K",
         help="at most this many disturbances (1 with --disturb, else 0)",
     )
-    command.add_argument(
-        "--known",
-        action="append",
-        default=[],
-        metavar="LIST",
-        help="known hazards to count; the search does not go beyond them; repeatable",
-    )
-    command.add_argument(
+    repeated("--known", metavar="LIST", help="known hazards to count; the search does not go beyond them; repeatable")
+    repeated(
         "--property",
-        action="append",
-        default=[],
         metavar="NAME",
         help="check only this property (and all invariants of steps), or only this invariant of steps, by its number "
         "or text; repeatable; for a name that is unknown, those of the model are listed",
     )
-    command.add_argument(
-        "--every", action="store_true", help="continue after a counterexample: find one for each property"
-    )
+    option("--every", action="store_true", help="continue after a counterexample: find one for each property")
 
 
 def _add_search(command: Any) -> None:
-    command.add_argument(
-        "--max-states", type=at_least(1), metavar="N", help="stop after this many states (200 million)"
-    )
-    command.add_argument(
-        "--max-memory", type=_size, metavar="BYTES", help="stop when the search takes more memory than this (6G)"
-    )
-    command.add_argument(
-        "--engine", choices=ENGINES, help="where states are kept (memory; with --dir, on disk when memory is full)"
-    )
-    command.add_argument(
+    option = command.add_argument
+    option("--max-states", type=at_least(1), metavar="N", help="stop after this many states (200 million)")
+    option("--max-memory", type=_size, metavar="BYTES", help="stop when the search takes more memory than this (6G)")
+    option("--engine", choices=ENGINES, help="where states are kept (memory; with --dir, on disk when memory is full)")
+    option(
         "--master",
         metavar="URL",
         help="a Spark master, used when memory is full, or at once with --engine spark (local[*])",
     )
-    command.add_argument(
+    option(
         "--dir",
         type=Path,
         metavar="DIR",
         help="where an engine keeps its files; a search that was killed resumes from them",
     )
-    command.add_argument(
-        "--symmetry", default="", metavar="LIST", help="components that are interchangeable, which is verified"
-    )
-    command.add_argument("--memo", type=Path, metavar="DIR", help="cache of computed steps, for the next run")
-    command.add_argument(
+    option("--symmetry", default="", metavar="LIST", help="components that are interchangeable, which is verified")
+    option("--memo", type=Path, metavar="DIR", help="cache of computed steps, for the next run")
+    option(
         "--jobs",
         type=at_least(1),
         default=1,
         metavar="N",
         help="processes that execute steps; worthwhile if a step takes milliseconds (1)",
     )
-    command.add_argument(
-        "-o", dest="folder", type=Path, metavar="DIR", help="write counterexamples here, as pictures and texts"
-    )
-    command.add_argument(
+    option("-o", dest="folder", type=Path, metavar="DIR", help="write counterexamples here, as pictures and texts")
+    option(
         "--mutate",
         nargs="?",
         const="",
@@ -226,7 +158,7 @@ def _add_search(command: Any) -> None:
         help="mutation testing: change tables and rules one at a time, and report the mutants that no property kills; "
         "LIST is of OPERATOR or OPERATOR:ROW, also of all rows of a table (all)",
     )
-    command.add_argument("--json", action="store_true", help="print one JSON document")
+    option("--json", action="store_true", help="print one JSON document")
 
 
 def _size(text: str) -> int:

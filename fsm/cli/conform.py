@@ -41,33 +41,24 @@ def add(commands: Any) -> None:
 
     details = EXAMPLES.replace("{families}", ", ".join(FAMILIES))
     command = add_command(commands, "conform", "compare a coordinator with Kafka's rules, step by step", details, run)
-    command.add_argument("--broker", metavar="HOST:PORT", help="the broker to test (our own coordinator)")
-    command.add_argument(
-        "--dialect", metavar="RELEASE", default="", help="the release whose rules are expected (latest)"
-    )
-    command.add_argument(
+    option = command.add_argument
+    option("--broker", metavar="HOST:PORT", help="the broker to test (our own coordinator)")
+    option("--dialect", metavar="RELEASE", default="", help="the release whose rules are expected (latest)")
+    option(
         "--against", metavar="RELEASE", default="", help="without --broker: the release that our coordinator follows"
     )
-    command.add_argument("--family", metavar="LIST", default="", help="families of walks (all)")
-    command.add_argument(
-        "--seed", type=int, default=1, metavar="N", help="the same seed gives the same walk (%(default)s)"
-    )
-    command.add_argument(
-        "--steps", type=at_least(1), default=500, metavar="N", help="steps of each family (%(default)s)"
-    )
-    command.add_argument(
+    option("--family", metavar="LIST", default="", help="families of walks (all)")
+    option("--seed", type=int, default=1, metavar="N", help="the same seed gives the same walk (%(default)s)")
+    option("--steps", type=at_least(1), default=500, metavar="N", help="steps of each family (%(default)s)")
+    option(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting of the broker; repeatable"
     )
     slack = "this close to a deadline, both outcomes are accepted (%(default)s)"
-    command.add_argument("--slack-ms", type=at_least(1), default=150, metavar="MS", help=slack)
-    command.add_argument(
-        "--timeout-s", type=at_least(1), default=10, metavar="S", help="timeout of one request (%(default)s)"
-    )
-    command.add_argument(
-        "--no-records", action="store_true", help="compare only responses, not the records that the broker stores"
-    )
+    option("--slack-ms", type=at_least(1), default=150, metavar="MS", help=slack)
+    option("--timeout-s", type=at_least(1), default=10, metavar="S", help="timeout of one request (%(default)s)")
+    option("--no-records", action="store_true", help="compare only responses, not the records that the broker stores")
     add_security_options(command)
-    command.add_argument("--json", action="store_true", help="print one JSON document")
+    option("--json", action="store_true", help="print one JSON document")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -42,32 +42,31 @@ exit status: 0 success; 1 --check found a difference; 2 a table is unknown, or t
 def add(commands: Any) -> None:
     """Registers the command."""
     command = add_command(commands, "draw", "draw diagrams of the state tables", EXAMPLES, run)
-    command.add_argument("names", nargs="*", metavar="NAME", help="tables by name, in files, or as FILE.py:NAME (all)")
-    command.add_argument(
+    option = command.add_argument
+    option("names", nargs="*", metavar="NAME", help="tables by name, in files, or as FILE.py:NAME (all)")
+    option(
         "--timeline",
         nargs="+",
         metavar="PATH",
         type=Path,
         help="draw members and their partitions over time, from these logs",
     )
-    command.add_argument("-o", dest="folder", metavar="DIR", type=Path, required=True, help="output folder")
+    option("-o", dest="folder", metavar="DIR", type=Path, required=True, help="output folder")
     forms = ",".join(SHIPPED)
-    command.add_argument(
-        "--format", type=word_list(tuple(FORMS)), metavar="LIST", help=f"any of {','.join(FORMS)} ({forms})"
-    )
-    command.add_argument("--effects", action="store_true", help="show effects next to events")
-    command.add_argument("--events", type=_names, default=(), metavar="LIST", help="draw only these events")
-    command.add_argument("--states", type=_names, default=(), metavar="LIST", help="draw only these states")
-    command.add_argument(
+    option("--format", type=word_list(tuple(FORMS)), metavar="LIST", help=f"any of {','.join(FORMS)} ({forms})")
+    option("--effects", action="store_true", help="show effects next to events")
+    option("--events", type=_names, default=(), metavar="LIST", help="draw only these events")
+    option("--states", type=_names, default=(), metavar="LIST", help="draw only these states")
+    option(
         "--path",
         type=_names,
         default=(),
         metavar="LIST",
         help="draw only the path of these events, or `happy` for the happy path",
     )
-    command.add_argument("--lit", default="", metavar="STATE", help="highlight this state and its outgoing transitions")
-    command.add_argument("--check", action="store_true", help="compare with the files in DIR instead of writing them")
-    command.add_argument("--json", action="store_true", help="print one JSON document")
+    option("--lit", default="", metavar="STATE", help="highlight this state and its outgoing transitions")
+    option("--check", action="store_true", help="compare with the files in DIR instead of writing them")
+    option("--json", action="store_true", help="print one JSON document")
 
 
 def _names(text: str) -> tuple[str, ...]:

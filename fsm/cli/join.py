@@ -39,34 +39,29 @@ def add(commands: Any) -> None:
     command = add_command(
         commands, "join", "run our member in a group of any cluster, and print its steps", EXAMPLES, run
     )
-    command.add_argument("--bootstrap", required=True, metavar="HOST:PORT,...", help="bootstrap brokers")
-    command.add_argument("--group", required=True, metavar="ID", help="the group to join")
-    command.add_argument("--topics", metavar="LIST", default="", help="topics to subscribe to, separated by commas")
-    command.add_argument("--pattern", metavar="RE", help="subscribe by this pattern instead of --topics")
-    command.add_argument(
-        "--protocol", choices=("consumer", "classic"), default="consumer", help="group protocol (%(default)s)"
-    )
-    command.add_argument(
+    option = command.add_argument
+    option("--bootstrap", required=True, metavar="HOST:PORT,...", help="bootstrap brokers")
+    option("--group", required=True, metavar="ID", help="the group to join")
+    option("--topics", metavar="LIST", default="", help="topics to subscribe to, separated by commas")
+    option("--pattern", metavar="RE", help="subscribe by this pattern instead of --topics")
+    option("--protocol", choices=("consumer", "classic"), default="consumer", help="group protocol (%(default)s)")
+    option(
         "--assignor", metavar="NAME", help="assignor: group.remote.assignor, or that of a classic member, such as range"
     )
-    command.add_argument(
-        "--dialect", metavar="RELEASE", default="", help="behave as the Java client of this release (latest)"
-    )
-    command.add_argument("--instance", metavar="ID", help="group.instance.id, for a static member")
-    command.add_argument("--client-id", metavar="ID", default="", help="client.id, which brokers log")
-    command.add_argument("--rack", metavar="ID", help="client.rack")
-    command.add_argument("--asyncio", action="store_true", help="run on one event loop instead of threads")
-    command.add_argument("--from", dest="start", choices=("earliest", "latest"), default="earliest", help=START)
-    command.add_argument("-n", "--messages", type=at_least(1), metavar="N", help="end after N messages")
-    command.add_argument(
-        "--commit-ms", type=at_least(0), default=5_000, metavar="MS", help="auto.commit.interval.ms (%(default)s)"
-    )
-    command.add_argument("--max-poll-ms", type=at_least(1), default=300_000, metavar="MS", help=MAX_POLL)
-    command.add_argument("--session-ms", type=at_least(2), metavar="MS", help="session.timeout.ms of a classic member")
+    option("--dialect", metavar="RELEASE", default="", help="behave as the Java client of this release (latest)")
+    option("--instance", metavar="ID", help="group.instance.id, for a static member")
+    option("--client-id", metavar="ID", default="", help="client.id, which brokers log")
+    option("--rack", metavar="ID", help="client.rack")
+    option("--asyncio", action="store_true", help="run on one event loop instead of threads")
+    option("--from", dest="start", choices=("earliest", "latest"), default="earliest", help=START)
+    option("-n", "--messages", type=at_least(1), metavar="N", help="end after N messages")
+    option("--commit-ms", type=at_least(0), default=5_000, metavar="MS", help="auto.commit.interval.ms (%(default)s)")
+    option("--max-poll-ms", type=at_least(1), default=300_000, metavar="MS", help=MAX_POLL)
+    option("--session-ms", type=at_least(2), metavar="MS", help="session.timeout.ms of a classic member")
     add_security_options(command)
-    command.add_argument("--trace", metavar="OUT.jsonl", help="append its trace to this file, for fsm audit")
-    command.add_argument("--quiet", action="store_true", help="print only messages")
-    command.add_argument("--json", action="store_true", help="print one JSON object per line")
+    option("--trace", metavar="OUT.jsonl", help="append its trace to this file, for fsm audit")
+    option("--quiet", action="store_true", help="print only messages")
+    option("--json", action="store_true", help="print one JSON object per line")
 
 
 START = "where to begin in a partition without a committed offset (%(default)s)"

@@ -59,24 +59,19 @@ def add(commands: Any) -> None:
     )
     details: dict[str, Any] = {"formatter_class": Help, "allow_abbrev": False}
     ran = kinds.add_parser("run", help="run a client through scenarios", epilog=CONTRACT, **details)
-    ran.add_argument("adapter", metavar="COMMAND", help="the command that starts the client's adapter (see below)")
-    ran.add_argument(
-        "--scenario", action="extend", nargs="+", default=[], metavar="NAME", help="run only these scenarios"
-    )
-    ran.add_argument(
-        "--protocol", choices=("consumer", "classic"), default="", help="run only scenarios of this protocol"
-    )
-    ran.add_argument(
+    option = ran.add_argument
+    option("adapter", metavar="COMMAND", help="the command that starts the client's adapter (see below)")
+    option("--scenario", action="extend", nargs="+", default=[], metavar="NAME", help="run only these scenarios")
+    option("--protocol", choices=("consumer", "classic"), default="", help="run only scenarios of this protocol")
+    option(
         "--jobs",
         type=at_least(1),
         default=4,
         metavar="N",
         help="number of scenarios that run at the same time (%(default)s)",
     )
-    ran.add_argument(
-        "--broker", metavar="HOST:PORT", help="use these brokers instead of ours; a proxy injects the faults"
-    )
-    ran.add_argument("--keep", type=Path, metavar="DIR", help="write the trace of each scenario here")
+    option("--broker", metavar="HOST:PORT", help="use these brokers instead of ours; a proxy injects the faults")
+    option("--keep", type=Path, metavar="DIR", help="write the trace of each scenario here")
     forms = ran.add_mutually_exclusive_group()
     forms.add_argument("--json", action="store_true", help="print one JSON document")
     forms.add_argument("--junit", action="store_true", help="print JUnit XML")

@@ -50,34 +50,27 @@ exit status: 0 ended by SIGTERM or Ctrl-C; 2 it could not start, or a file could
 def add(commands: Any) -> None:
     """Registers the command."""
     command = add_command(commands, "serve", "run our coordinator as a broker for real clients", EXAMPLES, run)
-    command.add_argument(
+    option = command.add_argument
+    option(
         "--topics",
         action="append",
         required=True,
         metavar="LIST",
         help="topics and their partition counts: foo=4,bar=2; repeatable",
     )
-    command.add_argument(
-        "--dialect", default="", metavar="RELEASE", help="the release whose rules groups follow (latest)"
-    )
-    command.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on (%(default)s)")
-    command.add_argument(
-        "--port", type=at_least(0, 65_535), default=0, metavar="N", help="port of the first broker (any free port)"
-    )
-    command.add_argument(
-        "--brokers", type=at_least(1, 100), default=1, metavar="N", help="number of brokers (%(default)s)"
-    )
-    command.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="a broker setting of groups; repeatable"
-    )
-    command.add_argument("--faults", metavar="FILE", help="fault rules as YAML (see below)")
-    command.add_argument("--trace", metavar="FILE", help="write every exchange here, as JSON lines")
-    command.add_argument("--data", metavar="DIR", help="store groups, commits and topics here")
+    option("--dialect", default="", metavar="RELEASE", help="the release whose rules groups follow (latest)")
+    option("--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on (%(default)s)")
+    option("--port", type=at_least(0, 65_535), default=0, metavar="N", help="port of the first broker (any free port)")
+    option("--brokers", type=at_least(1, 100), default=1, metavar="N", help="number of brokers (%(default)s)")
+    option("--set", action="append", default=[], metavar="KEY=VALUE", help="a broker setting of groups; repeatable")
+    option("--faults", metavar="FILE", help="fault rules as YAML (see below)")
+    option("--trace", metavar="FILE", help="write every exchange here, as JSON lines")
+    option("--data", metavar="DIR", help="store groups, commits and topics here")
     generated = "records generated per second in each partition (%(default)s)"
     page = "a live page of groups and exchanges, with a button for each fault; on loopback, at port N (any free port)"
-    command.add_argument("--page", type=at_least(0, 65_535), nargs="?", const=0, metavar="N", help=page)
-    command.add_argument("--records", type=at_least(0), default=1, metavar="N", help=generated)
-    command.add_argument("--seed", type=int, metavar="N", help="generate the same ids in every run with this seed")
+    option("--page", type=at_least(0, 65_535), nargs="?", const=0, metavar="N", help=page)
+    option("--records", type=at_least(0), default=1, metavar="N", help=generated)
+    option("--seed", type=int, metavar="N", help="generate the same ids in every run with this seed")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -67,37 +67,26 @@ def add(commands: Any) -> None:
     """Registers the command."""
     summary = "run whole deployments in virtual time, with faults"
     command = add_command(commands, "simulate", summary, EXAMPLES, run)
-    command.add_argument("deployment", metavar="DEPLOYMENT", help="a YAML file; or a table, by name or file")
-    command.add_argument(
-        "--with", dest="others", action="append", default=[], metavar="TABLE", help="a further table; repeatable"
-    )
-    command.add_argument(
-        "--never", action="append", default=[], metavar="PLACES", help="states that must never hold at once"
-    )
-    command.add_argument(
-        "--goal", default="", metavar="PLACES", help="states that the run must reach once faults have ended"
-    )
-    command.add_argument("--lasts", metavar="TIME", help="virtual time that tables run for (1h)")
-    command.add_argument(
-        "--seed", type=at_least(0, (1 << 63) - 1), metavar="N", help="seed of the run (that of the file, or 0)"
-    )
-    command.add_argument("--seeds", metavar="A-B", help="one run per seed, with mean, minimum and maximum")
-    command.add_argument("--jobs", type=at_least(1, 256), default=1, metavar="N", help="processes for --seeds")
-    command.add_argument("--master", metavar="MASTER", help="run --seeds on this Spark master, for example local[2]")
-    command.add_argument("--compare", nargs=2, metavar="VARIANT", help="run two variants, and print their ratios")
-    command.add_argument(
-        "--shrink", action="store_true", help="reduce a run that fails to a small deployment that still fails"
-    )
-    command.add_argument("--trace", action="store_true", help="also write the members' trace; needs -o")
+    option = command.add_argument
+    option("deployment", metavar="DEPLOYMENT", help="a YAML file; or a table, by name or file")
+    option("--with", dest="others", action="append", default=[], metavar="TABLE", help="a further table; repeatable")
+    option("--never", action="append", default=[], metavar="PLACES", help="states that must never hold at once")
+    option("--goal", default="", metavar="PLACES", help="states that the run must reach once faults have ended")
+    option("--lasts", metavar="TIME", help="virtual time that tables run for (1h)")
+    option("--seed", type=at_least(0, (1 << 63) - 1), metavar="N", help="seed of the run (that of the file, or 0)")
+    option("--seeds", metavar="A-B", help="one run per seed, with mean, minimum and maximum")
+    option("--jobs", type=at_least(1, 256), default=1, metavar="N", help="processes for --seeds")
+    option("--master", metavar="MASTER", help="run --seeds on this Spark master, for example local[2]")
+    option("--compare", nargs=2, metavar="VARIANT", help="run two variants, and print their ratios")
+    option("--shrink", action="store_true", help="reduce a run that fails to a small deployment that still fails")
+    option("--trace", action="store_true", help="also write the members' trace; needs -o")
     levels = ("info", "debug")
-    command.add_argument(
+    option(
         "--logs", choices=levels, metavar="LEVEL", help="also write the clients' logs at level info or debug; needs -o"
     )
-    command.add_argument(
-        "--step", action="store_true", help="execute every single heartbeat: slower, with the same result"
-    )
-    command.add_argument("-o", dest="folder", type=Path, metavar="DIR", help="write metrics and pictures here")
-    command.add_argument("--json", action="store_true", help="print one JSON document")
+    option("--step", action="store_true", help="execute every single heartbeat: slower, with the same result")
+    option("-o", dest="folder", type=Path, metavar="DIR", help="write metrics and pictures here")
+    option("--json", action="store_true", help="print one JSON document")
 
 
 def run(args: argparse.Namespace) -> int:
