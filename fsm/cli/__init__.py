@@ -148,3 +148,10 @@ def out(text: str) -> None:
     """Writes to stdout; characters that its encoding lacks are escaped."""
     encoding = sys.stdout.encoding or "utf-8"
     sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def as_json(document: object) -> str:
+    """A document as commands print and write it."""
+    import json
+
+    return json.dumps(document, ensure_ascii=False, indent=2) + "\n"

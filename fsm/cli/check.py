@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fsm.check.catalog import SHIPPED, require_numpy
-from fsm.cli import add_command, out
+from fsm.cli import add_command, as_json, out
 from fsm.cli.arguments import check_folder, write
 from fsm.cli.check_options import GROUPS, add_options, find_maker, list_machines
 from fsm.document import to_json
@@ -136,7 +136,7 @@ def run(args: argparse.Namespace) -> int:
     progress.clear()
     written = _draw(verdict, args.folder) if args.folder else []
     if args.json:
-        out(json.dumps(verdict.document(), ensure_ascii=False, indent=2) + "\n")
+        out(as_json(verdict.document()))
     else:
         out("".join(f"{line}\n" for line in (*lines(verdict), *written)))
     return {"holds": 0, "violated": 1, "stopped": 2}[verdict.word]
@@ -185,7 +185,7 @@ def _mutate(
     )
     sys.stderr.write(clears)
     if args.json:
-        out(json.dumps(found.document(), ensure_ascii=False, indent=2) + "\n")
+        out(as_json(found.document()))
     else:
         out("".join(f"{line}\n" for line in lines(found)))
     if found.untried:
@@ -226,7 +226,7 @@ def _draw(verdict: Verdict, folder: Path) -> list[Path]:
             files[f"{name}.trace.jsonl"] = "".join(f"{line}\n" for line in one.replayed.trace)
     earlier = _list_written(folder / VERDICT)
     document = verdict.document() | {"files": sorted(files)}
-    for name, text in (*files.items(), (VERDICT, json.dumps(document, ensure_ascii=False, indent=2) + "\n")):
+    for name, text in (*files.items(), (VERDICT, as_json(document))):
         write(folder / name, text.encode())
     for name in sorted(earlier - files.keys()):
         (folder / name).unlink(missing_ok=True)

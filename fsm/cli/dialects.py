@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from fsm.cli import add_command, out
+from fsm.cli import add_command, as_json, out
 
 if TYPE_CHECKING:
     from fsm.reference.dialects import Flag, Part
@@ -65,10 +65,12 @@ def _dialect(part: Part, full: str) -> Iterator[str]:
 
 
 def _flag(flag: Flag) -> Iterator[str]:
+    from textwrap import wrap
+
     origin = ", ".join(text for text in (_when(flag), flag.ticket) if text)
     yield f"  {flag.name}" + (f"  ({origin})" if origin else "")
     older = (f"; without it, {flag.older}",) if flag.older else ()
-    yield from _wrap_texts((flag.rule, *older))
+    yield from wrap("".join((flag.rule, *older)), WIDTH, initial_indent="      ", subsequent_indent="      ")
 
 
 def _when(flag: Flag) -> str:
@@ -78,15 +80,7 @@ def _when(flag: Flag) -> str:
     return f"{since}, until {flag.until}" if flag.until else since
 
 
-def _wrap_texts(texts: Sequence[str]) -> list[str]:
-    from textwrap import wrap
-
-    return wrap("".join(texts), WIDTH, initial_indent="      ", subsequent_indent="      ")
-
-
 def _print_json(name: str | None) -> None:
-    import json
-
     from fsm.reference.dialects import parts, parts_with
 
     if name is None:
@@ -94,7 +88,7 @@ def _print_json(name: str | None) -> None:
     else:
         found = parts_with(name)
         document = {"parts": [_with(part, full) for part, full in found]}
-    out(json.dumps(document, ensure_ascii=False, indent=2) + "\n")
+    out(as_json(document))
 
 
 def _with(part: Part, full: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fsm.cli import add_command, out, word_list
+from fsm.cli import add_command, as_json, out, word_list
 from fsm.cli.arguments import write
 from fsm.errors import InputError
 from fsm.render import FORMS, SHIPPED
@@ -128,7 +128,7 @@ def _write_files(files: dict[Path, bytes], args: argparse.Namespace) -> int:
     for file, content in files.items():
         write(file, content)
     if args.json:
-        _print_json({"files": list(map(str, files))})
+        out(as_json({"files": list(map(str, files))}))
     else:
         out("".join(f"{file}\n" for file in files))
     return 0
@@ -185,7 +185,7 @@ def _check(tables: tuple[Table, ...], args: argparse.Namespace) -> int:
     further, names = _beside(args)
     found = differences(args.folder, tables, args.format, whole=not args.names, further=further, **names)
     if args.json:
-        _print_json({"differences": [difference._asdict() for difference in found]})
+        out(as_json({"differences": [difference._asdict() for difference in found]}))
     else:
         out("".join(f"{d.problem}: {args.folder / d.file}\n" for d in found))
         out(f"redraw with: fsm draw -o {args.folder}\n" if found else "")
@@ -210,9 +210,3 @@ def _beside(args: argparse.Namespace) -> tuple[dict[str, bytes], dict[str, tuple
     drawn = (*(one for place in pictured for one in place.shipped_pictures()), *pages.items())
     further = {file: content for file, content in drawn if Path(file).suffix in suffixes}
     return further, {"pictures": tuple(name for place in places for name in place.PICTURES), "pages": tuple(pages)}
-
-
-def _print_json(document: object) -> None:
-    import json
-
-    out(json.dumps(document, ensure_ascii=False, indent=2) + "\n")

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fsm.cli import add_command, out
+from fsm.cli import add_command, as_json, out
 from fsm.cli.arguments import write
 from fsm.errors import InputError
 
@@ -63,20 +63,13 @@ def run(args: argparse.Namespace) -> int:
     if args.picture:
         _draw(args.picture, found)
     if args.json:
-        _print_json(found)
+        total = sum(len(c.differences) for c in found)
+        out(as_json({"scenarios": [c.as_document() for c in found], "differences": total}))
     else:
         from fsm.scenario.printing import report
 
         out("".join(report(c, quiet=args.quiet) for c in found))
     return 1 if any(c.differences for c in found) else 0
-
-
-def _print_json(found: list[Comparison]) -> None:
-    import json
-
-    total = sum(len(c.differences) for c in found)
-    document = {"scenarios": [c.as_document() for c in found], "differences": total}
-    out(json.dumps(document, ensure_ascii=False, indent=2) + "\n")
 
 
 def _draw(path: Path, found: list[Comparison]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fsm.cli import add_command, at_least, out
+from fsm.cli import add_command, as_json, at_least, out
 from fsm.cli.arguments import check_folder
 from fsm.errors import InputError
 
@@ -146,26 +146,26 @@ def _run_one(deployment: Deployment | Machines, args: argparse.Namespace) -> int
     if args.folder is not None:
         from fsm.simulate.picture import draw
 
-        _write(args.folder, {"metrics.json": _json(document), "metrics.txt": text, "picture.svg": draw([outcome])})
+        _write(args.folder, {"metrics.json": as_json(document), "metrics.txt": text, "picture.svg": draw([outcome])})
     if truth is not None:
         from fsm.simulate.outcome import trace_lines, truth_document
 
-        _write(args.folder, {"truth.json": _json(truth_document(outcome, truth))})
+        _write(args.folder, {"truth.json": as_json(truth_document(outcome, truth))})
         if args.trace:
             _write(args.folder, {"trace.jsonl": trace_lines(truth)})
         if args.logs and not isinstance(deployment, Machines):
             from fsm.simulate.logs import log_files
 
             _write(args.folder / "logs", dict(log_files(deployment, truth, args.logs)))
-    out(_json(document) if args.json else text)
+    out(as_json(document) if args.json else text)
     return 1 if outcome.violations else 0
 
 
 def _run_fleet(deployment: Deployment | Machines, args: argparse.Namespace) -> int:
     fleet = _fleet(deployment, args, "")
     if args.folder is not None:
-        _write(args.folder, {"fleet.json": _json(fleet.as_document()), "fleet.txt": fleet.text()})
-    out(_json(fleet.as_document()) if args.json else fleet.text())
+        _write(args.folder, {"fleet.json": as_json(fleet.as_document()), "fleet.txt": fleet.text()})
+    out(as_json(fleet.as_document()) if args.json else fleet.text())
     return 1 if fleet.failures else 0
 
 
@@ -231,8 +231,8 @@ def _compare(deployment: Deployment | Machines, args: argparse.Namespace) -> int
             text += "".join(f"{name}: {line}\n" for line in format_judgement(outcome.hazards(), outcome.violations))
         failed, files = len(x.violations) + len(y.violations), {"picture.svg": draw([x, y], names)}
     if args.folder is not None:
-        _write(args.folder, {"compared.json": _json(document), "compared.txt": text, **files})
-    out(_json(document) if args.json else text)
+        _write(args.folder, {"compared.json": as_json(document), "compared.txt": text, **files})
+    out(as_json(document) if args.json else text)
     return 1 if failed else 0
 
 
@@ -264,11 +264,11 @@ def _shrink(deployment: Deployment | Machines, args: argparse.Namespace) -> int:
     if not is_complete:
         where = args.folder / "shrunk.yaml" if args.folder is not None else "on stdout"
         shrunk = {"runs": search.runs, "deployment": text}
-        out(_json(shrunk) if args.json else "" if args.folder is not None else text)
+        out(as_json(shrunk) if args.json else "" if args.folder is not None else text)
         raise _tell_stop(f"after {search.runs} runs; the smallest deployment so far that fails is {where}")
     outcome = simulate(found, found.seed)
     shrunk = {"runs": search.runs, "deployment": text, "outcome": outcome.as_document()}
-    out(_json(shrunk) if args.json else f"{text}\n{report(outcome)}")
+    out(as_json(shrunk) if args.json else f"{text}\n{report(outcome)}")
     return 1
 
 
@@ -277,12 +277,6 @@ def _write(folder: Path, files: dict[str, str] | dict[str, bytes]) -> None:
 
     for name, content in files.items():
         write(folder / name, content.encode() if isinstance(content, str) else content)
-
-
-def _json(document: Any) -> str:
-    import json
-
-    return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
 
 
 def _progress() -> Callable[[str, float], None] | None:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fsm.cli import add_command, out
+from fsm.cli import add_command, as_json, out
 
 if TYPE_CHECKING:
     from fsm.table import Table
@@ -70,9 +70,7 @@ def _listing(tables: Sequence[Table], form: str) -> str:
         return listing(tables) if form == "text" else stub(tables)
     entries = [_entry(table) for table in tables]
     if form == "json":
-        import json
-
-        return json.dumps(entries, ensure_ascii=False, indent=2) + "\n"
+        return as_json(entries)
     import yaml
 
     return str(yaml.safe_dump(entries, sort_keys=False, allow_unicode=True))

@@ -219,9 +219,3 @@ class ConsumerMember:
 def flat(given: TopicPartitions | None) -> Owned:
     """The single partitions."""
     return frozenset((topic_id, number) for topic_id, numbers in given or () for number in numbers)
-
-
-def is_full(request: Any) -> bool:
-    """Whether a heartbeat has all fields, so that the coordinator repeats the assignment."""
-    subscribes = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
-    return subscribes and request.rebalance_timeout_ms != -1 and request.topic_partitions is not None

@@ -175,7 +175,10 @@ def partitions_of(request: Any, names: Mapping[str, str]) -> frozenset[TopicPart
 
 
 def is_full(request: Any) -> bool | None:
-    """Whether a heartbeat of a consumer group has all fields; None for other requests."""
+    """Whether a heartbeat of a consumer group has all fields, so that the coordinator repeats the assignment.
+
+    None for other requests.
+    """
     if not isinstance(request, ConsumerGroupHeartbeatRequest):
         return None
     subscribes = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None

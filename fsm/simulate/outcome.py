@@ -28,6 +28,14 @@ PATIENCE = 6
 Progress = Callable[[str, float], None]
 
 
+def run_to_end(run: Callable[[int], object], lasts_ms: int, name: str, progress: Progress | None) -> None:
+    """Calls `run` with one instant after the other up to the end, and reports the progress of each."""
+    for part in range(1, SLICES + 1):
+        run(lasts_ms * part // SLICES)
+        if progress is not None:
+            progress(name, part / SLICES)
+
+
 class Stored(NamedTuple):
     """A batch of records that a coordinator appended to its log."""
 

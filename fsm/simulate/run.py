@@ -24,7 +24,7 @@ from fsm.simulate.invariants import MOST
 from fsm.simulate.machines.deployment import Machines
 from fsm.simulate.machines.run import run_machines
 from fsm.simulate.meter import Meter
-from fsm.simulate.outcome import PATIENCE, QUIET_MS, SLICES, GroupOutcome, Outcome, Progress, Truth, Violation
+from fsm.simulate.outcome import PATIENCE, QUIET_MS, GroupOutcome, Outcome, Progress, Truth, Violation, run_to_end
 from fsm.trace import TraceRecord
 
 
@@ -64,10 +64,7 @@ def _run_group(  # noqa: PLR0917
     run.stored = None if truth is None else truth.stored
     run.changes = None if truth is None else truth.changes
     run.begin(deeds)
-    for part in range(1, SLICES + 1):
-        run.run(deployment.lasts_ms * part // SLICES)
-        if progress is not None:
-            progress(group_id, part / SLICES)
+    run_to_end(run.run, deployment.lasts_ms, group_id, progress)
     run.wake()
     run.run(deployment.lasts_ms)
     run.meter.end()
@@ -92,10 +89,7 @@ def _run_connect(  # noqa: PLR0917
     trace = None if truth is None else truth.records.append
     run = ConnectRun(deployment, service, first_broker(deployment, service.group), seed, trace=trace)
     run.begin(deeds)
-    for part in range(1, SLICES + 1):
-        run.run(deployment.lasts_ms * part // SLICES)
-        if progress is not None:
-            progress(service.group, part / SLICES)
+    run_to_end(run.run, deployment.lasts_ms, service.group, progress)
     run.meter.keeps = truth is not None
     meter = run.measure()
     if truth is not None:

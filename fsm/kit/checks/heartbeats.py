@@ -6,8 +6,9 @@ from itertools import pairwise
 
 from fsm.kit.check import SLACK_MS, Grade, Verdict, heartbeat, hold, rule, seconds, slack
 from fsm.kit.client_history import Doubt, Moment, What
-from fsm.kit.consumer_member import DELTA, RETRIABLE, flat, is_full
+from fsm.kit.consumer_member import DELTA, RETRIABLE, flat
 from fsm.protocol.error_codes import ErrorCode
+from fsm.serve.faults import is_full
 
 HEARTBEAT_API = "KIP-848, ConsumerGroupHeartbeat API"
 INTERVAL = "KIP-848, ConsumerGroupHeartbeatResponse.HeartbeatIntervalMs"

@@ -21,16 +21,7 @@ from fsm.exchange import Place, Role
 from fsm.simulate.deployment import Deed, draw
 from fsm.simulate.machines.deployment import NEVER, Delay, Machines
 from fsm.simulate.machines.watch import AWAY, Measures, Watched
-from fsm.simulate.outcome import (
-    PATIENCE,
-    QUIET_MS,
-    SLICES,
-    GroupOutcome,
-    Outcome,
-    Progress,
-    Truth,
-    Violation,
-)
+from fsm.simulate.outcome import PATIENCE, QUIET_MS, GroupOutcome, Outcome, Progress, Truth, Violation, run_to_end
 from fsm.table import Kind, Symbol
 from fsm.trace import Kind as RecordKind
 from fsm.trace import TraceRecord
@@ -353,10 +344,7 @@ def run_machines(
     """Runs all machines, and checks whether they reach their goal after the last fault."""
     run = MachinesRun(deployment, seed, truth)
     run.begin(deeds)
-    for part in range(1, SLICES + 1):
-        run.run(deployment.lasts_ms * part // SLICES)
-        if progress is not None:
-            progress(deployment.name, part / SLICES)
+    run_to_end(run.run, deployment.lasts_ms, deployment.name, progress)
     measured = {name: measures.series() for name, measures in run.measures.items()}
     run.settle()
     groups = [
