@@ -110,14 +110,12 @@ class TopicCopy:
                     break
         except (PeerError, InputError) as problem:
             self.close()
-            self._print_once(f"{problem}; what was read of it stands")
+            text = f"{problem}; what was read of it stands"
+            if text != self._last_problem:
+                self._print(text)
+            self._last_problem = text
         else:
             self._last_problem = ""
-
-    def _print_once(self, text: str) -> None:
-        if text != self._last_problem:
-            self._last_problem = text
-            self._print(text)
 
     def _print(self, text: str) -> None:
         print(f"fsm: {self._name}: {text}", file=sys.stderr)  # noqa: T201

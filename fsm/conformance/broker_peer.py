@@ -125,7 +125,8 @@ class Broker:
         self.topics = self._topics.all()
         self._find_coordinator()
         for again in count(2):
-            if self._describe() is None and not self._has_topics():
+            left = any(name.startswith(f"{self.group}-") for name in self.topics)  # topics of an earlier walk
+            if self._describe() is None and not left:
                 break
             self.group = f"{group}.{again}"
             self._find_coordinator()
@@ -133,10 +134,6 @@ class Broker:
         self.keeps_log = self.keeps_log and partitions > 0
         self._log = OffsetsLog(self._coordinator, self.group, partitions) if self.keeps_log else None
         return self.group
-
-    def _has_topics(self) -> bool:
-        """Whether an earlier walk of this name left topics."""
-        return any(name.startswith(f"{self.group}-") for name in self.topics)
 
     def _find_coordinator(self) -> None:
         """Waits until the group has a coordinator, and connects to it."""

@@ -160,7 +160,8 @@ def _normalize(name: str, value: Any) -> Any:
     if name == "assignment" and isinstance(value, str) and value != ABSENT:
         return _decode(value)
     if name in SETS and _is_list(value):
-        return sorted((_sort_partitions(topic) for topic in value), key=lambda topic: _topic_of(name, topic))
+        # Inside the record of a classic group the key of an entry is the topic's name.
+        return sorted(map(_sort_partitions, value), key=lambda topic: str(topic.get(SETS[name], topic.get("topic"))))
     if (
         name == "topics"
         and _is_list(value)
@@ -178,11 +179,6 @@ def _decode(assignment: str) -> Any:
     except RemoteProtocolError:
         return assignment
     return [int.from_bytes(data[:2], "big"), found.partitions, found.user_data]
-
-
-def _topic_of(name: str, entry: Mapping[str, Any]) -> str:
-    """The key of an entry of such a list; inside the record of a classic group it is the topic's name."""
-    return str(entry.get(SETS[name], entry.get("topic")))
 
 
 def _sort_partitions(topic: Mapping[str, Any]) -> Mapping[str, Any]:

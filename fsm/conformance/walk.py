@@ -11,7 +11,7 @@ dialect. `expected` is Kafka's behaviour, `got` the peer's. The results are show
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,7 +134,8 @@ class _Walk:
             fields = (FieldDifference("connection", "an answer", str(problem)),)
             return FirstDifference(step, fields, (), tuple(self.steps), before)
         if verdict.differences:
-            differences = _swap_sides(verdict.differences)
+            # The follower expects the observation, but here our coordinator represents Kafka.
+            differences = tuple(FieldDifference(one.field, one.got, one.expected) for one in verdict.differences)
             return FirstDifference(step, differences, verdict.happened, tuple(self.steps), before)
         follower.accept(verdict)
         self.steps.append(step)
@@ -148,7 +149,9 @@ class _Walk:
         verdict = follower.compare(step, until_ms, step.answer)
         if verdict.is_complete:
             return step, verdict
-        step = _add_late(step, self.peer.wait(UNDER_WAY_MS))
+        late = self.peer.wait(UNDER_WAY_MS)
+        responses, records = (*step.responses, *late.responses), (*step.records, *late.records)
+        step = step._replace(responses=responses, records=records, described=late.described or {})
         return step, follower.compare(step, until_ms, step.answer)
 
     def _take(self, n: int, move: Move, follower: Follower) -> WalkStep:
@@ -169,16 +172,6 @@ class _Walk:
     def _finish(self, follower: Follower | None, difference: FirstDifference | None) -> WalkResult:
         freedoms = follower.freedoms if follower else NO_FREEDOMS
         return WalkResult(self.family, self.group, self.counted, freedoms, difference, self.lacks)
-
-
-def _add_late(step: WalkStep, late: Observed) -> WalkStep:
-    responses, records = (*step.responses, *late.responses), (*step.records, *late.records)
-    return step._replace(responses=responses, records=records, described=late.described or {})
-
-
-def _swap_sides(found: Iterable[FieldDifference]) -> tuple[FieldDifference, ...]:
-    """Swaps `expected` and `got`: the follower expects the observation, but here our coordinator represents Kafka."""
-    return tuple(FieldDifference(one.field, one.got, one.expected) for one in found)
 
 
 # Results as text and as a JSON document

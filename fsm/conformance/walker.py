@@ -96,7 +96,8 @@ class Walker:
 
     def _make_request(self, active: Client) -> WalkRequest:
         if active is self.outsider:
-            return self._throw_out(self.chance.choice(self.clients))
+            # An administrator's LeaveGroup for a member, while all clients wait for responses.
+            return _send(active, _leave_group(self.chance.choice(self.clients)), "throw out")
         return self._act_as_classic(active) if active.is_classic else self._act_as_consumer(active)
 
     def _choose_client(self, free: list[Client]) -> Client | None:
@@ -108,8 +109,10 @@ class Walker:
 
     def learn(self, step: WalkStep) -> None:
         """Updates the clients and topics from a step."""
-        if step.admin:
-            self._learn_topics(step.admin)
+        if step.admin and step.admin.action == "delete":
+            self.own.pop(step.admin.topic, None)
+        elif step.admin:
+            self.own[step.admin.topic] = step.admin.partitions
         if step.request:
             self.requests[step.n][0].delayed = step.n
         for response in step.responses:
@@ -127,12 +130,6 @@ class Walker:
         if len(self.own) > 1 and self.chance.random() < 0.3:
             return Change("delete", name, 0)
         return Change("grow", name, self.own[name] + self.chance.randint(1, 2))
-
-    def _learn_topics(self, admin: TopicChange) -> None:
-        if admin.action == "delete":
-            self.own.pop(admin.topic, None)
-        else:
-            self.own[admin.topic] = admin.partitions
 
     def _choose_names(self) -> tuple[str, ...]:
         names = sorted(self.own)
@@ -326,10 +323,6 @@ class Walker:
     def _beat_as_stranger(self, client: Client) -> WalkRequest:
         request = m.HeartbeatRequest(client.group, client.epoch, "nobody", client.instance_id)
         return _send(client, request, "heartbeat of a stranger")
-
-    def _throw_out(self, victim: Client) -> WalkRequest:
-        """An administrator's LeaveGroup for a member, used while all clients wait for responses."""
-        return _send(self.outsider, _leave_group(victim), "throw out")
 
     def _leave_as_classic(self, client: Client) -> WalkRequest:
         others = (m.MemberIdentity("nobody"),) if self.chance.random() < 0.4 else ()

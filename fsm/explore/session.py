@@ -53,7 +53,10 @@ class ModelSession:
         """
         self.walk.go(path)
         stands = self.walk.stands
-        options = [_option(number, step) for number, step in enumerate(self.walk.options())]
+        options = [
+            {**_describe_step(step), "index": number, "changes": step.state}
+            for number, step in enumerate(self.walk.options())
+        ]
         return {**self._steps(stands, known, len(stands)), "options": options}
 
     # What could go wrong
@@ -88,7 +91,7 @@ class ModelSession:
         begin = max(0, min(start, len(stands) - 1))
         end = min(begin + max(count, 0), len(stands) - 1)
         shown = stands[begin : end + 1]
-        costs = list(accumulate(map(_cost, stands[: end + 1])))[begin:]
+        costs = list(accumulate(int(bool(stand.step.disturbance)) for stand in stands[: end + 1]))[begin:]
         broken = [
             [*now, *(name for name in one.breaks if name not in now)]
             for one, now in zip(shown, self.walk.broken_at(shown), strict=True)
@@ -142,10 +145,6 @@ class ModelSession:
         return known
 
 
-def _cost(stand: Stand) -> int:
-    return int(bool(stand.step.disturbance))
-
-
 def _describe_step(step: PathStep) -> Document:
     """The text of a step."""
     return {
@@ -153,7 +152,3 @@ def _describe_step(step: PathStep) -> Document:
         **{name: value for name, value in step._asdict().items() if name != "state"},
         "at_ms": None,
     }
-
-
-def _option(index: int, step: PathStep) -> Document:
-    return {**_describe_step(step), "index": index, "changes": step.state}

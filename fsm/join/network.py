@@ -126,18 +126,16 @@ class Network:
             elif not topic.error_code and topic.name is not None:
                 self.ids[topic.name] = topic.topic_id
                 for one in topic.partitions:
-                    self._note_leader((topic.name, one.partition_index), one.leader_id)
+                    partition = (topic.name, one.partition_index)
+                    if one.leader_id in self.brokers:
+                        self.leaders[partition] = self.brokers[one.leader_id]
+                    else:
+                        self.leaders.pop(partition, None)
         return answer
 
     def _forget(self, topic: str) -> None:
         self.ids.pop(topic, None)
         self.leaders = {one: leader for one, leader in self.leaders.items() if one[0] != topic}
-
-    def _note_leader(self, partition: TopicPartition, node_id: int) -> None:
-        if node_id in self.brokers:
-            self.leaders[partition] = self.brokers[node_id]
-        else:
-            self.leaders.pop(partition, None)
 
     async def find_coordinator(self, group_id: str) -> Address | ErrorCode:
         """Finds and connects the group's coordinator, or returns the error. Raises `PeerError` if unreachable."""

@@ -51,7 +51,8 @@ class Judge:
 
     def take(self, moment: Moment) -> None:
         """Runs the checks over a moment."""
-        for check in self._by_moment.get((_protocol(moment), moment.what), ()):
+        protocol = "consumer" if moment.what is What.HEARTBEAT else moment.client.protocol
+        for check in self._by_moment.get((protocol, moment.what), ()):
             verdict = check.judge(moment)
             if verdict is True:
                 self.kept[check.id] = self.kept.get(check.id, 0) + 1
@@ -68,13 +69,6 @@ def judge(seen: Iterable[Exchange | Note], checks: Iterable[Check] = CHECKS.valu
     for moment in follow(trace):
         judging.take(moment)
     return Report(tuple(judging.findings), dict(judging.kept), start_ms)
-
-
-def _protocol(moment: Moment) -> str:
-    """The protocol of the client, the present moment included."""
-    if moment.what is What.HEARTBEAT:
-        return "consumer"
-    return moment.client.protocol
 
 
 def merge(reports: Iterable[Report]) -> Report:

@@ -30,17 +30,7 @@ from fsm.protocol.consumer_protocol import Assignment, Subscription, encode_assi
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.json_form import error_name
 from fsm.protocol.records import Record, RecordType
-from fsm.scenario.texts import (
-    NOTHING,
-    read_number,
-    read_offsets,
-    read_partitions,
-    read_texts,
-    show,
-    show_assignment,
-    show_list,
-    show_partitions,
-)
+from fsm.scenario import texts
 
 Given = Mapping[str, Node]
 
@@ -82,11 +72,11 @@ def _by_topic(partitions: Partitions, sender: Sender) -> TopicPartitions:
 
 
 def _consumer_heartbeat(given: Given, sender: Sender) -> messages.ConsumerGroupHeartbeatRequest:
-    epoch = read_number(given, "member_epoch", sender.epoch)
+    epoch = texts.read_number(given, "member_epoch", sender.epoch)
     owned: Partitions | None = () if epoch == 0 else None
     if "topic_partitions" in given:
         node = given["topic_partitions"]
-        owned = None if node.is_null else read_partitions(node)
+        owned = None if node.is_null else texts.read_partitions(node)
     names = given.get("subscribed_topic_names")
     return messages.ConsumerGroupHeartbeatRequest(
         sender.group_id,
@@ -94,8 +84,8 @@ def _consumer_heartbeat(given: Given, sender: Sender) -> messages.ConsumerGroupH
         epoch,
         instance_id=_text(given, "instance_id"),
         rack_id=_text(given, "rack_id"),
-        rebalance_timeout_ms=read_number(given, "rebalance_timeout_ms", REBALANCE_MS if epoch == 0 else -1),
-        subscribed_topic_names=None if names is None or names.is_null else read_texts(names),
+        rebalance_timeout_ms=texts.read_number(given, "rebalance_timeout_ms", REBALANCE_MS if epoch == 0 else -1),
+        subscribed_topic_names=None if names is None or names.is_null else texts.read_texts(names),
         subscribed_topic_regex=_text(given, "subscribed_topic_regex"),
         server_assignor=_text(given, "server_assignor"),
         topic_partitions=None if owned is None else _by_topic(owned, sender),
@@ -106,8 +96,8 @@ def _join(given: Given, sender: Sender) -> messages.JoinGroupRequest:
     protocols = given["protocols"].mapping()
     return messages.JoinGroupRequest(
         sender.group_id,
-        read_number(given, "session_timeout_ms", SESSION_MS),
-        read_number(given, "rebalance_timeout_ms", REBALANCE_MS),
+        texts.read_number(given, "session_timeout_ms", SESSION_MS),
+        texts.read_number(given, "rebalance_timeout_ms", REBALANCE_MS),
         *_identity(given, sender),
         "consumer",
         tuple(messages.JoinGroupRequestProtocol(name, _subscription(node)) for name, (_, node) in protocols.items()),
@@ -121,10 +111,10 @@ def _identity(given: Given, sender: Sender) -> tuple[str, str | None]:
 
 def _subscription(node: Node) -> bytes:
     given = node.fields(("topics", "owned_partitions", "generation_id"), ("topics",))
-    owned = read_partitions(given["owned_partitions"]) if "owned_partitions" in given else ()
-    generation = read_number(given, "generation_id", -1)
+    owned = texts.read_partitions(given["owned_partitions"]) if "owned_partitions" in given else ()
+    generation = texts.read_number(given, "generation_id", -1)
     return encode_subscription(
-        Subscription(read_texts(given["topics"]), owned_partitions=owned, generation_id=generation)
+        Subscription(texts.read_texts(given["topics"]), owned_partitions=owned, generation_id=generation)
     )
 
 
@@ -132,13 +122,13 @@ def _sync(given: Given, sender: Sender) -> messages.SyncGroupRequest:
     assignments = given["assignments"].mapping().values() if "assignments" in given else ()
     return messages.SyncGroupRequest(
         sender.group_id,
-        read_number(given, "generation_id", sender.epoch),
+        texts.read_number(given, "generation_id", sender.epoch),
         *_identity(given, sender),
         "consumer",
         _text(given, "protocol_name") if "protocol_name" in given else sender.protocol,
         tuple(
             messages.SyncGroupRequestAssignment(
-                sender.ids.get(name.text(), name.text()), encode_assignment(Assignment(read_partitions(value)))
+                sender.ids.get(name.text(), name.text()), encode_assignment(Assignment(texts.read_partitions(value)))
             )
             for name, value in assignments
         ),
@@ -146,7 +136,7 @@ def _sync(given: Given, sender: Sender) -> messages.SyncGroupRequest:
 
 
 def _heartbeat(given: Given, sender: Sender) -> messages.HeartbeatRequest:
-    generation = read_number(given, "generation_id", sender.epoch)
+    generation = texts.read_number(given, "generation_id", sender.epoch)
     return messages.HeartbeatRequest(sender.group_id, generation, *_identity(given, sender))
 
 
@@ -157,9 +147,9 @@ def _leave(given: Given, sender: Sender) -> messages.LeaveGroupRequest:
 def _commit(given: Given, sender: Sender) -> messages.OffsetCommitRequest:
     return messages.OffsetCommitRequest(
         sender.group_id,
-        read_number(given, "generation_id_or_member_epoch", sender.epoch),
+        texts.read_number(given, "generation_id_or_member_epoch", sender.epoch),
         *_identity(given, sender),
-        topics=messages.commit_topics(read_offsets(given["offsets"])),
+        topics=messages.commit_topics(texts.read_offsets(given["offsets"])),
     )
 
 
@@ -208,21 +198,21 @@ class Names:
 
     def show_member(self, member_id: str | None) -> str:
         """The name of a member, or its id if the scenario has no name for it."""
-        return NOTHING if member_id is None else self.members.get(member_id, member_id)
+        return texts.NOTHING if member_id is None else self.members.get(member_id, member_id)
 
     def show_members(self, member_ids: Iterable[str]) -> str:
         """The names of several."""
-        return show_list(sorted(map(self.show_member, member_ids)))
+        return texts.show_list(sorted(map(self.show_member, member_ids)))
 
     def show_partitions(self, given: Iterable[tuple[str, int]]) -> str:
         """Partitions of topic ids as text."""
-        return show_partitions(partitions((self.topics.get(t, t), n) for t, n in given))
+        return texts.show_partitions(partitions((self.topics.get(t, t), n) for t, n in given))
 
 
 def show_answer(body: Any, names: Names) -> dict[str, str]:
     """The fields of an answer for expectations."""
     if isinstance(body, messages.OffsetCommitResponse):
-        return {"errors": show_list(_commit_errors(body))}
+        return {"errors": texts.show_list(_commit_errors(body))}
     found = {name: getattr(body, _FIELDS.get(name, name), body) for name in ANSWER_FIELDS}
     return {name: _show_field(name, value, names) for name, value in found.items() if value is not body}
 
@@ -241,22 +231,22 @@ def _commit_errors(body: messages.OffsetCommitResponse) -> Iterator[str]:
 def _show_field(name: str, value: Any, names: Names) -> str:
     match name:
         case "error_code":
-            return show(error_name(value))
+            return texts.show(error_name(value))
         case "member_id" | "leader":
             return names.show_member(value)
         case "members":
             return names.show_members(member.member_id for member in value)
         case "assignment" if isinstance(value, bytes):
-            return show_assignment(value)
+            return texts.show_assignment(value)
         case "assignment" if value is not None:
             return names.show_partitions(flatten(value))
-    return show(value)
+    return texts.show(value)
 
 
 def show_group(group: ConsumerGroup | ClassicGroup | None, names: Names, dialect: Dialect) -> dict[str, str]:
     """The group and its members."""
     if group is None:
-        return {"group type": NOTHING, "group members": show_list(())}
+        return {"group type": texts.NOTHING, "group members": texts.show_list(())}
     if isinstance(group, ClassicGroup):
         return dict(_show_classic_group(group, names))
     return dict(_show_consumer_group(group, names, dialect))
@@ -266,14 +256,14 @@ def _show_classic_group(group: ClassicGroup, names: Names) -> Iterator[tuple[str
     yield "group type", "classic"
     yield "group state", PRINTED[group.state]
     yield "group generation", str(group.generation)
-    yield "group protocol", show(group.protocol_name)
+    yield "group protocol", texts.show(group.protocol_name)
     yield "group leader", names.show_member(group.leader)
     yield "group members", names.show_members(group.members)
     delayed = {"join": group.delayed_joins, "sync": group.delayed_syncs}
     for member_id in sorted(group.members, key=names.show_member):
         name = names.show_member(member_id)
-        yield f"{name} assigned", show_assignment(group.members[member_id].assignment)
-        yield f"{name} waits", show_list(what for what, ids in delayed.items() if member_id in ids)
+        yield f"{name} assigned", texts.show_assignment(group.members[member_id].assignment)
+        yield f"{name} waits", texts.show_list(what for what, ids in delayed.items() if member_id in ids)
 
 
 def _show_consumer_group(group: ConsumerGroup, names: Names, dialect: Dialect) -> Iterator[tuple[str, str]]:
@@ -304,4 +294,4 @@ def _show_member(
 
 def show_records(records: Iterable[Record]) -> str:
     """Records by their types, in order; a tombstone has a minus."""
-    return show_list(("-" if r.value is None else "") + RecordType(r.key.type).name for r in records)
+    return texts.show_list(("-" if r.value is None else "") + RecordType(r.key.type).name for r in records)

@@ -59,10 +59,6 @@ def _metadata(request: m.MetadataRequest, code: ErrorCode) -> m.MetadataResponse
     return m.MetadataResponse(topics=topics, error_code=code)
 
 
-def _fetch_offsets(request: m.OffsetFetchRequest, code: ErrorCode) -> m.OffsetFetchResponse:
-    return m.OffsetFetchResponse(groups=tuple(m.OffsetFetchResponseGroup(g.group_id, (), code) for g in request.groups))
-
-
 def _commit(request: m.OffsetCommitRequest, code: ErrorCode) -> m.OffsetCommitResponse:
     return m.OffsetCommitResponse(
         topics=tuple(
@@ -74,11 +70,6 @@ def _commit(request: m.OffsetCommitRequest, code: ErrorCode) -> m.OffsetCommitRe
             for topic in request.topics
         )
     )
-
-
-def _find_coordinator(request: m.FindCoordinatorRequest, code: ErrorCode) -> m.FindCoordinatorResponse:
-    found = tuple(m.Coordinator(key, -1, "", -1, code) for key in request.coordinator_keys)
-    return m.FindCoordinatorResponse(coordinators=found)
 
 
 def _list_offsets(request: m.ListOffsetsRequest, code: ErrorCode) -> m.ListOffsetsResponse:
@@ -116,21 +107,6 @@ def _produce(request: m.ProduceRequest, code: ErrorCode) -> m.ProduceResponse:
     )
 
 
-def _describe_groups(request: m.DescribeGroupsRequest, code: ErrorCode) -> m.DescribeGroupsResponse:
-    return m.DescribeGroupsResponse(groups=tuple(m.DescribedGroup(code, None, group) for group in request.groups))
-
-
-def _describe_consumer_groups(
-    request: m.ConsumerGroupDescribeRequest, code: ErrorCode
-) -> m.ConsumerGroupDescribeResponse:
-    found = tuple(m.DescribedConsumerGroup(code, None, group) for group in request.group_ids)
-    return m.ConsumerGroupDescribeResponse(groups=found)
-
-
-def _delete_groups(request: m.DeleteGroupsRequest, code: ErrorCode) -> m.DeleteGroupsResponse:
-    return m.DeleteGroupsResponse(results=tuple(m.DeletableGroupResult(g, code) for g in request.groups_names))
-
-
 def _describe_configs(request: m.DescribeConfigsRequest, code: ErrorCode) -> m.DescribeConfigsResponse:
     found = (m.DescribeConfigsResult(code, None, one.resource_type, one.resource_name) for one in request.resources)
     return m.DescribeConfigsResponse(results=tuple(found))
@@ -143,41 +119,42 @@ def _alter_configs(request: m.IncrementalAlterConfigsRequest, code: ErrorCode) -
     return m.IncrementalAlterConfigsResponse(responses=tuple(found))
 
 
-def _create_topics(request: m.CreateTopicsRequest, code: ErrorCode) -> m.CreateTopicsResponse:
-    found = (m.CreatableTopicResult(topic.name, error_code=code) for topic in request.topics)
-    return m.CreateTopicsResponse(topics=tuple(found))
-
-
 def _delete_topics(request: m.DeleteTopicsRequest, code: ErrorCode) -> m.DeleteTopicsResponse:
     names = (*request.topic_names, *(topic.name for topic in request.topics))
     return m.DeleteTopicsResponse(responses=tuple(m.DeletableTopicResult(name, error_code=code) for name in names))
 
 
-def _create_partitions(request: m.CreatePartitionsRequest, code: ErrorCode) -> m.CreatePartitionsResponse:
-    found = (m.CreatePartitionsTopicResult(topic.name, code) for topic in request.topics)
-    return m.CreatePartitionsResponse(results=tuple(found))
-
-
-def _describe_topics(request: m.DescribeTopicPartitionsRequest, code: ErrorCode) -> m.DescribeTopicPartitionsResponse:
-    found = (m.DescribeTopicPartitionsResponseTopic(code, topic.name) for topic in request.topics)
-    return m.DescribeTopicPartitionsResponse(topics=tuple(found))
-
-
 _REFUSALS: Mapping[type[Any], Callable[[Any, ErrorCode], Any]] = {
-    m.ConsumerGroupDescribeRequest: _describe_consumer_groups,
-    m.CreatePartitionsRequest: _create_partitions,
-    m.CreateTopicsRequest: _create_topics,
-    m.DeleteGroupsRequest: _delete_groups,
+    m.ConsumerGroupDescribeRequest: lambda asked, code: m.ConsumerGroupDescribeResponse(
+        groups=tuple(m.DescribedConsumerGroup(code, None, group) for group in asked.group_ids)
+    ),
+    m.CreatePartitionsRequest: lambda asked, code: m.CreatePartitionsResponse(
+        results=tuple(m.CreatePartitionsTopicResult(topic.name, code) for topic in asked.topics)
+    ),
+    m.CreateTopicsRequest: lambda asked, code: m.CreateTopicsResponse(
+        topics=tuple(m.CreatableTopicResult(topic.name, error_code=code) for topic in asked.topics)
+    ),
+    m.DeleteGroupsRequest: lambda asked, code: m.DeleteGroupsResponse(
+        results=tuple(m.DeletableGroupResult(group, code) for group in asked.groups_names)
+    ),
     m.DeleteTopicsRequest: _delete_topics,
     m.DescribeConfigsRequest: _describe_configs,
-    m.DescribeGroupsRequest: _describe_groups,
-    m.DescribeTopicPartitionsRequest: _describe_topics,
-    m.FindCoordinatorRequest: _find_coordinator,
+    m.DescribeGroupsRequest: lambda asked, code: m.DescribeGroupsResponse(
+        groups=tuple(m.DescribedGroup(code, None, group) for group in asked.groups)
+    ),
+    m.DescribeTopicPartitionsRequest: lambda asked, code: m.DescribeTopicPartitionsResponse(
+        topics=tuple(m.DescribeTopicPartitionsResponseTopic(code, topic.name) for topic in asked.topics)
+    ),
+    m.FindCoordinatorRequest: lambda asked, code: m.FindCoordinatorResponse(
+        coordinators=tuple(m.Coordinator(key, -1, "", -1, code) for key in asked.coordinator_keys)
+    ),
     m.IncrementalAlterConfigsRequest: _alter_configs,
     m.ListOffsetsRequest: _list_offsets,
     m.MetadataRequest: _metadata,
     m.OffsetCommitRequest: _commit,
-    m.OffsetFetchRequest: _fetch_offsets,
+    m.OffsetFetchRequest: lambda asked, code: m.OffsetFetchResponse(
+        groups=tuple(m.OffsetFetchResponseGroup(group.group_id, (), code) for group in asked.groups)
+    ),
     m.OffsetForLeaderEpochRequest: _leader_epoch,
     m.ProduceRequest: _produce,
 }
