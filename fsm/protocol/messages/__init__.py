@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from fsm.protocol.messages.cluster import *
-from fsm.protocol.messages.configs import *
 from fsm.protocol.messages.fetching import *
 from fsm.protocol.messages.groups import *
 from fsm.protocol.messages.offsets import *
