@@ -72,11 +72,7 @@ def watch(watched: Watched, stop: Stop) -> None:
     """Runs it on threads until it is stopped or has its messages. Raises what `MessageConsumer` does."""
     made = (watched.bootstrap, watched.config)
     with MessageConsumer(
-        *made,
-        dialect=watched.dialect,
-        trace=watched.on_record,
-        reading=watched.reading,
-        security=watched.security,
+        *made, dialect=watched.dialect, trace=watched.on_record, reading=watched.reading, security=watched.security
     ) as consumer:
         consumer.subscribe(watched.to, gives_up=lambda: stop.asked)
         seen = 0
@@ -88,11 +84,7 @@ async def watch_on_asyncio(watched: Watched, stop: Stop) -> None:
     """The same on the running event loop."""
     made = (watched.bootstrap, watched.config)
     async with AsyncMessageConsumer(
-        *made,
-        dialect=watched.dialect,
-        trace=watched.on_record,
-        reading=watched.reading,
-        security=watched.security,
+        *made, dialect=watched.dialect, trace=watched.on_record, reading=watched.reading, security=watched.security
     ) as consumer:
         subscribing = asyncio.create_task(consumer.subscribe(watched.to))
         while not stop.asked and not subscribing.done():
@@ -115,11 +107,7 @@ def _hand_out(watched: Watched, messages: Sequence[Message]) -> int:
     return len(messages)
 
 
-CALLBACKS = {
-    Kind.ASSIGN_BEGIN: "assigned:",
-    Kind.REVOKE_BEGIN: "revoked:",
-    Kind.LOST_BEGIN: "lost:",
-}
+CALLBACKS = {Kind.ASSIGN_BEGIN: "assigned:", Kind.REVOKE_BEGIN: "revoked:", Kind.LOST_BEGIN: "lost:"}
 PLAIN = {
     Kind.STARTED: "starts",
     Kind.SUBSCRIBED: "subscribes to",

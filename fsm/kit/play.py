@@ -73,10 +73,7 @@ def serve(scenario: Scenario) -> Served:
     """The brokers of a scenario."""
     settings = {**SETTINGS, **scenario.settings}
     return Served(
-        scenario.topics,
-        settings=settings,
-        brokers=scenario.brokers,
-        records_a_second=scenario.records_a_second,
+        scenario.topics, settings=settings, brokers=scenario.brokers, records_a_second=scenario.records_a_second
     )
 
 

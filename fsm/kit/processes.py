@@ -198,13 +198,7 @@ async def _play(command: Sequence[str], scenario: Scenario, place: Place, trace:
         arguments = options.arguments(place.open_door(name), scenario.protocol, scenario.group)
         try:
             process = await asyncio.create_subprocess_exec(
-                *command,
-                *arguments,
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=PIPE,
-                limit=LONGEST_LINE,
-                start_new_session=True,
+                *command, *arguments, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=LONGEST_LINE, start_new_session=True
             )
         except OSError as problem:
             raise InputError(f"cannot be started: {problem.strerror}", command[0], REMEDY) from None

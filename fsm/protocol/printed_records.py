@@ -11,12 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from fsm.errors import RemoteProtocolError
-from fsm.protocol.consumer_protocol import (
-    PROTOCOL_TYPE,
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    read,
-)
+from fsm.protocol.consumer_protocol import PROTOCOL_TYPE, ConsumerProtocolAssignment, ConsumerProtocolSubscription, read
 from fsm.protocol.json_form import to_printed
 from fsm.protocol.records import ClassicGroup, Record, to_json
 

@@ -183,10 +183,4 @@ def _bare(hint: Any) -> Type:
     return Type(Kind.STRUCT, struct=struct_of(hint))
 
 
-_KINDS: dict[Any, Kind] = {
-    bool: Kind.BOOL,
-    bytes: Kind.BYTES,
-    ErrorCode: Kind.CODE,
-    int: Kind.INT32,
-    str: Kind.STRING,
-}
+_KINDS: dict[Any, Kind] = {bool: Kind.BOOL, bytes: Kind.BYTES, ErrorCode: Kind.CODE, int: Kind.INT32, str: Kind.STRING}

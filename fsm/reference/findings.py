@@ -54,11 +54,7 @@ SCENES: Mapping[str, Scene] = {
     "topic_created": Scene("topic_created", {"topic_changes": True}, _BEHIND_REPORT),
     "topic_deleted": Scene("topic_deleted", {"topic_changes": True}, _BEHIND_REPORT),
     "topic_grown": Scene("topic_grown", {"topic_changes": True}, _BEHIND_REPORT),
-    "topic_recreated": Scene(
-        "topic_recreated",
-        {"topic_changes": True},
-        "a client fetches by name (W23, `anew`)",
-    ),
+    "topic_recreated": Scene("topic_recreated", {"topic_changes": True}, "a client fetches by name (W23, `anew`)"),
     "static close": Scene("close", {"static": True}),
     "static restart": Scene(
         "restart",
@@ -185,14 +181,8 @@ FOUND: Mapping[tuple[str, str], Mapping[str, str]] = {
         "static unanswered": "book 14, ended 7, users 21",
         "undisturbed with a pattern": "book 15, users 22",
     },
-    ("fixed", "4.4.0"): {
-        "late": "book 12, users 19",
-        "static restart": "ended 9",
-        "static unanswered": "ended 8",
-    },
-    ("fixed", "fixed"): {
-        "static restart": "ended 9",
-    },
+    ("fixed", "4.4.0"): {"late": "book 12, users 19", "static restart": "ended 9", "static unanswered": "ended 8"},
+    ("fixed", "fixed"): {"static restart": "ended 9"},
 }
 """(member dialect, coordinator dialect) -> scene -> violated properties with the number of steps.
 
@@ -251,11 +241,7 @@ class Broken(NamedTuple):
         return " ".join(["fsm check", self.model, *given, f'--property "{self.broken}"'])
 
 
-GROUPED: Mapping[str, tuple[str, ...]] = {
-    "4.0.0": ("4.0.0",),
-    "4.2.1": ("4.1.2", "4.2.1"),
-    "4.4.0": ("4.3.1", "4.4.0"),
-}
+GROUPED: Mapping[str, tuple[str, ...]] = {"4.0.0": ("4.0.0",), "4.2.1": ("4.1.2", "4.2.1"), "4.4.0": ("4.3.1", "4.4.0")}
 """Release -> those with the same findings in groups of other kinds."""
 _ENDED, _SETTLES, _USERS = "no error ends an application", "the group settles", "no partition has two users"
 _FORMER = "a commit of a former owner is refused"
@@ -266,15 +252,7 @@ def _always(steps: int) -> Mapping[str, int]:
 
 
 ELSEWHERE = (
-    Broken(
-        "classic-group",
-        {"static": True},
-        ("restart",),
-        (),
-        _ENDED,
-        _always(9),
-        "W25 (`late_join`)",
-    ),
+    Broken("classic-group", {"static": True}, ("restart",), (), _ENDED, _always(9), "W25 (`late_join`)"),
     Broken(
         "classic-group", {"static": True, "protocol": "cooperative"}, ("restart",), (), _SETTLES, _always(24), "W13"
     ),
@@ -328,15 +306,7 @@ ELSEWHERE = (
         "ends whoever tries (`refused`)",
     ),
     Broken("mixed-group", {"policy": "upgrade"}, ("leave",), ("early",), _SETTLES, {"4.4.0": 20}, "W5"),
-    Broken(
-        "mixed-group",
-        {},
-        ("expire",),
-        ("early",),
-        _ENDED,
-        {**_always(14), "4.4.0": 13},
-        "W18",
-    ),
+    Broken("mixed-group", {}, ("expire",), ("early",), _ENDED, {**_always(14), "4.4.0": 13}, "W18"),
     Broken(
         "mixed-group",
         {"protocol": "cooperative", "client": "fixed"},
@@ -370,23 +340,9 @@ ELSEWHERE = (
         "W16",
     ),
     Broken(
-        "connect",
-        {"settled": True},
-        ("expire",),
-        (),
-        "no connector or task runs twice",
-        _always(21),
-        "W26 (`zombie`)",
+        "connect", {"settled": True}, ("expire",), (), "no connector or task runs twice", _always(21), "W26 (`zombie`)"
     ),
-    Broken(
-        "connect",
-        {"settled": True},
-        ("freeze",),
-        (),
-        "no connector or task runs twice",
-        _always(23),
-        "W26",
-    ),
+    Broken("connect", {"settled": True}, ("freeze",), (), "no connector or task runs twice", _always(23), "W26"),
     Broken(
         "connect",
         {"settled": True},

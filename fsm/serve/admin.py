@@ -186,10 +186,7 @@ def broker_config(settings: Mapping[str, str]) -> BrokerConfig:
 
 
 def describe(
-    request: m.DescribeConfigsRequest,
-    config: BrokerConfig,
-    topics: Mapping[str, object],
-    brokers: Mapping[int, object],
+    request: m.DescribeConfigsRequest, config: BrokerConfig, topics: Mapping[str, object], brokers: Mapping[int, object]
 ) -> m.DescribeConfigsResponse:
     """The settings of each known resource."""
 

@@ -143,13 +143,7 @@ class Coordinators:
         host = self._host(partition, int(now_ms))
         fresh_id = str(UUID(int=random.getrandbits(128), version=4)) if type(message) is m.JoinGroupRequest else None
         sent = host.send(
-            client_id,
-            message,
-            version,
-            client_host=client_host,
-            fresh_id=fresh_id,
-            token=token,
-            connection=connection,
+            client_id, message, version, client_host=client_host, fresh_id=fresh_id, token=token, connection=connection
         )
         self._arm(partition, host)
         return list(sent.answers)

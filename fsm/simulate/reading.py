@@ -34,17 +34,7 @@ from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.releases import LATEST
 from fsm.simulate import values
 from fsm.simulate.clients import CONSUMER_ASSIGNORS, check_service, keys_of
-from fsm.simulate.deployment import (
-    CONNECT,
-    DEEDS,
-    NETWORK,
-    PROTOCOLS,
-    Broker,
-    Deed,
-    Deployment,
-    Rate,
-    Service,
-)
+from fsm.simulate.deployment import CONNECT, DEEDS, NETWORK, PROTOCOLS, Broker, Deed, Deployment, Rate, Service
 from fsm.simulate.machines.deployment import Machines
 from fsm.simulate.machines.reading import read_machines
 

@@ -113,11 +113,7 @@ def shape_of(compiled: Compiled) -> Shape:
             lines.setdefault(id(cell.source), []).append(((state.name, event.name), cell))
     entered = dict.fromkeys((compiled.initial, *reached, *(s for c in compiled.values() for s in c.path)))
     states = sorted(entered, key=lambda state: state.code)
-    return Shape(
-        compiled.name,
-        tuple(state.name for state in states),
-        tuple(_line(cells) for cells in lines.values()),
-    )
+    return Shape(compiled.name, tuple(state.name for state in states), tuple(_line(cells) for cells in lines.values()))
 
 
 def _line(cells: list[tuple[Pair, Cell]]) -> Line:

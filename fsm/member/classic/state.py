@@ -15,12 +15,7 @@ from fsm.errors import InputError
 from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE, ClientAssignor, PartitionCounts
 from fsm.member.classic.heartbeat import NO_HEARTBEATS, Heartbeats
 from fsm.member.effects import CallCompleted, CoordinatorForgotten, Enqueued
-from fsm.member.events import (
-    ApplicationEvent,
-    GroupMembershipOperation,
-    KafkaError,
-    ListenerMethod,
-)
+from fsm.member.events import ApplicationEvent, GroupMembershipOperation, KafkaError, ListenerMethod
 from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
 from fsm.member.timers import NEVER, until_ms
 from fsm.protocol import messages as m

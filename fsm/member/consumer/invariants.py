@@ -204,12 +204,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     ),
     Invariant("I19", "the member id is constant", lambda at: at.before.member_id == at.after.member_id),
     Invariant(
-        "I20",
-        "a member is subscribed",
-        lambda m: m.subscription.kind.is_auto,
-        Status.HAZARD,
-        "H2 H10",
-        states=IN_GROUP,
+        "I20", "a member is subscribed", lambda m: m.subscription.kind.is_auto, Status.HAZARD, "H2 H10", states=IN_GROUP
     ),
     Invariant("I21", "a response changes no assignment of one who is out or leaving", rules.same_inside),
     Invariant(
@@ -247,18 +242,11 @@ INVARIANTS: tuple[Invariant, ...] = (
     ),
     Invariant("I28a", "one who joins anew after a loss holds nothing at that moment", rules.rejoins_without_a_claim),
     Invariant(
-        "I28b",
-        "one who joins anew after a loss owns nothing at that moment",
-        rules.rejoins_empty,
-        Status.HAZARD,
-        "H17",
+        "I28b", "one who joins anew after a loss owns nothing at that moment", rules.rejoins_empty, Status.HAZARD, "H17"
     ),
     Invariant("I31", "a run that commits or revokes begins in a poll", rules.starts_in_poll),
     Invariant(
-        "I32",
-        "what can be resolved is acknowledged once for a local epoch",
-        rules.acknowledged_once,
-        effect=Transition,
+        "I32", "what can be resolved is acknowledged once for a local epoch", rules.acknowledged_once, effect=Transition
     ),
     Invariant("I33", "what is owned grows only by the application's word", rules.grows_by_application),
     Invariant(

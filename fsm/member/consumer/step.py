@@ -25,14 +25,7 @@ from fsm.member.consumer.effects import Effects
 from fsm.member.consumer.state import Awaited, Member, Origin
 from fsm.member.consumer.subscription import Subscribe, SubscriptionType, fits, match_pattern, subscribe
 from fsm.member.dialect.choices import Choice
-from fsm.member.effects import (
-    CallCompleted,
-    CoordinatorSearchStopped,
-    Enqueued,
-    MemberEffect,
-    PolledLate,
-    Purpose,
-)
+from fsm.member.effects import CallCompleted, CoordinatorSearchStopped, Enqueued, MemberEffect, PolledLate, Purpose
 from fsm.protocol import messages as m
 from fsm.protocol.assignment import partitions
 from fsm.protocol.error_codes import ErrorCode

@@ -20,13 +20,7 @@ from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
 from fsm.member.events import GroupMembershipOperation
-from fsm.member.runtime.consumer_api import (
-    ApiCall,
-    BackgroundFailed,
-    SubscriptionPattern,
-    Wait,
-    check_listener,
-)
+from fsm.member.runtime.consumer_api import ApiCall, BackgroundFailed, SubscriptionPattern, Wait, check_listener
 from fsm.member.runtime.queues import ConsumerRebalanceListener, InvokeListener
 from fsm.member.runtime.threads import ConsumerRuntime, clock_ms
 from fsm.member.timers import NEVER

@@ -350,10 +350,7 @@ _FrameLabels = Mapping[str, tuple[tuple[Label, ...], tuple[Label, ...]]]
 
 
 def _tree(
-    frames: Sequence[_Frame],
-    nodes: Mapping[str, Node],
-    labels: _FrameLabels,
-    inside: frozenset[str] | None = None,
+    frames: Sequence[_Frame], nodes: Mapping[str, Node], labels: _FrameLabels, inside: frozenset[str] | None = None
 ) -> tuple[Cluster, ...]:
     """Clusters directly inside `inside` (None: outside everything), in the order of their first states."""
     within = [f for f in frames if inside is None or f.members < inside]
