@@ -72,10 +72,11 @@ def run(args: argparse.Namespace) -> int:
     """Runs the member until a signal or a limit stops it."""
     import asyncio
     from contextlib import ExitStack
+    from functools import partial
 
-    from fsm.join.consumer import ReadingOptions
+    from fsm.join.consumer import AsyncMessageConsumer, MessageConsumer, ReadingOptions
     from fsm.join.fetcher import EARLIEST, LATEST
-    from fsm.join.run import Watched, printers, stopping, watch, watch_on_asyncio
+    from fsm.join.run import printers, stopping, watch, watch_on_asyncio
     from fsm.protocol import releases
 
     show_record, show_message = printers(as_json=args.json)
@@ -90,21 +91,18 @@ def run(args: argparse.Namespace) -> int:
             if not args.quiet:
                 printed.add(show_record(record))
 
-        watched = Watched(
-            args.bootstrap,
-            _config(args),
-            _subscription(args),
-            args.dialect or releases.LATEST,
-            ReadingOptions(EARLIEST if args.start == "earliest" else LATEST, tell=_print_problem),
-            on_record,
-            lambda message: printed.add(show_message(message)),
-            read_security(args),
-            args.messages,
-        )
+        config, to = _config(args), _subscription(args)
+        about: dict[str, Any] = {
+            "dialect": args.dialect or releases.LATEST,
+            "trace": on_record,
+            "reading": ReadingOptions(EARLIEST if args.start == "earliest" else LATEST, tell=_print_problem),
+            "security": read_security(args),
+        }
+        rest = to, lambda message: printed.add(show_message(message)), args.messages or sys.maxsize, stop
         if args.asyncio:
-            asyncio.run(watch_on_asyncio(watched, stop))
+            asyncio.run(watch_on_asyncio(partial(AsyncMessageConsumer, args.bootstrap, config, **about), *rest))
         else:
-            watch(watched, stop)
+            watch(partial(MessageConsumer, args.bootstrap, config, **about), *rest)
     if printed.is_broken:
         raise BrokenPipeError
     return 0

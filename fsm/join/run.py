@@ -11,36 +11,19 @@ import asyncio
 import json
 import signal
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import NamedTuple
 
-from fsm.join.consumer import AsyncMessageConsumer, MessageConsumer, ReadingOptions, Subscription
+from fsm.join.consumer import AsyncMessageConsumer, MessageConsumer, Subscription
 from fsm.join.fetcher import Message
-from fsm.member.dialect.dialect import Dialect
 from fsm.protocol.assignment import Partitions, numbers_by_topic
-from fsm.protocol.config import ConsumerConfig
 from fsm.trace import Kind, TraceRecord
-from fsm.wire.login import Security
 
 POLL_MS = 200
 """The maximum delay before a request to end is noticed."""
-
-
-class Watched(NamedTuple):
-    """The arguments of a run: the cluster, the member, and the functions that get its output."""
-
-    bootstrap: str
-    config: ConsumerConfig
-    to: Subscription
-    dialect: Dialect | str
-    reading: ReadingOptions
-    on_record: Callable[[TraceRecord], None]
-    on_message: Callable[[Message], None]
-    security: Security
-    most: int | None = None
-    """Messages after which it ends; None for no end."""
+AT_ONCE = 500
+"""The maximum number of messages of a poll."""
 
 
 class Stop:
@@ -68,43 +51,39 @@ def stopping() -> Iterator[Stop]:
             signal.signal(number, handler)
 
 
-def watch(watched: Watched, stop: Stop) -> None:
-    """Runs it on threads until it is stopped or has its messages. Raises what `MessageConsumer` does."""
-    made = (watched.bootstrap, watched.config)
-    with MessageConsumer(
-        *made, dialect=watched.dialect, trace=watched.on_record, reading=watched.reading, security=watched.security
-    ) as consumer:
-        consumer.subscribe(watched.to, gives_up=lambda: stop.asked)
+def watch(
+    make: Callable[[], MessageConsumer], to: Subscription, on_message: Callable[[Message], None], most: int, stop: Stop
+) -> None:
+    """Runs a consumer on threads until it is stopped or has so many messages. Raises what `MessageConsumer` does."""
+    with make() as consumer:
+        consumer.subscribe(to, gives_up=lambda: stop.asked)
         seen = 0
-        while not stop.asked and seen != watched.most:
-            seen += _hand_out(watched, consumer.poll(POLL_MS, _limit(watched, seen)))
+        while not stop.asked and seen < most:
+            for message in consumer.poll(POLL_MS, min(AT_ONCE, most - seen)):
+                on_message(message)
+                seen += 1
 
 
-async def watch_on_asyncio(watched: Watched, stop: Stop) -> None:
+async def watch_on_asyncio(
+    make: Callable[[], AsyncMessageConsumer],
+    to: Subscription,
+    on_message: Callable[[Message], None],
+    most: int,
+    stop: Stop,
+) -> None:
     """The same on the running event loop."""
-    made = (watched.bootstrap, watched.config)
-    async with AsyncMessageConsumer(
-        *made, dialect=watched.dialect, trace=watched.on_record, reading=watched.reading, security=watched.security
-    ) as consumer:
-        subscribing = asyncio.create_task(consumer.subscribe(watched.to))
+    async with make() as consumer:
+        subscribing = asyncio.create_task(consumer.subscribe(to))
         while not stop.asked and not subscribing.done():
             await asyncio.wait([subscribing], timeout=POLL_MS / 1000)
         if subscribing.done():
             subscribing.result()
         subscribing.cancel()
         seen = 0
-        while not stop.asked and seen != watched.most:
-            seen += _hand_out(watched, await consumer.poll(POLL_MS, _limit(watched, seen)))
-
-
-def _limit(watched: Watched, seen: int) -> int:
-    return 500 if watched.most is None else min(500, watched.most - seen)
-
-
-def _hand_out(watched: Watched, messages: Sequence[Message]) -> int:
-    for message in messages:
-        watched.on_message(message)
-    return len(messages)
+        while not stop.asked and seen < most:
+            for message in await consumer.poll(POLL_MS, min(AT_ONCE, most - seen)):
+                on_message(message)
+                seen += 1
 
 
 CALLBACKS = {Kind.ASSIGN_BEGIN: "assigned:", Kind.REVOKE_BEGIN: "revoked:", Kind.LOST_BEGIN: "lost:"}
