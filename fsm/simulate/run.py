@@ -40,61 +40,48 @@ def simulate(
     deeds = expand(deployment, seed)
     if isinstance(deployment, Machines):
         return run_machines(deployment, seed, deeds, truth, progress)
+    trace = None if truth is None else truth.records.append
     groups = []
     for group_id, services in sorted(deployment.groups.items()):
         if services[0].protocol == CONNECT:
-            groups.append(_run_connect(deployment, services[0], seed, deeds, truth, progress))
-            continue
-        groups.append(_run_group(deployment, group_id, seed, deeds, skips, truth, progress))
+            broker = first_broker(deployment, group_id)
+            connect = ConnectRun(deployment, services[0], broker, seed, trace=trace)
+            groups.append(_run_connect(connect, deeds, truth, progress))
+        else:
+            run = GroupRun(deployment, group_id, seed, skips=skips, trace=trace)
+            groups.append(_run_group(run, deeds, truth, progress))
     width_ms = max(1, -(-deployment.lasts_ms // len(groups[0].series["moves"]))) if groups else 1
     return Outcome(deployment.name, seed, deployment.lasts_ms, width_ms, groups, deeds)
 
 
-def _run_group(  # noqa: PLR0917
-    deployment: Deployment,
-    group_id: str,
-    seed: int,
-    deeds: Iterable[Deed],
-    skips: bool,
-    truth: Truth | None,
-    progress: Progress | None,
-) -> GroupOutcome:
-    run = GroupRun(deployment, group_id, seed, skips=skips, trace=None if truth is None else truth.records.append)
-    run.meter.keeps = truth is not None
-    run.stored = None if truth is None else truth.stored
-    run.changes = None if truth is None else truth.changes
+def _run_group(run: GroupRun, deeds: Iterable[Deed], truth: Truth | None, progress: Progress | None) -> GroupOutcome:
+    if truth is not None:
+        run.meter.keeps, run.stored, run.changes = True, truth.stored, truth.changes
     run.begin(deeds)
-    run_to_end(run.run, deployment.lasts_ms, group_id, progress)
+    run_to_end(run.run, run.deployment.lasts_ms, run.group_id, progress)
     run.wake()
-    run.run(deployment.lasts_ms)
+    run.run(run.deployment.lasts_ms)
     run.meter.end()
     hazards = dict(run.watcher.hazards)
     if truth is not None:
         _add_truth(run, truth)
         run.changes = None
-    found = GroupOutcome(group_id, run.meter.totals(), run.meter.series, hazards, run.watcher.violations)
+    found = GroupOutcome(run.group_id, run.meter.totals(), run.meter.series, hazards, run.watcher.violations)
     for what in _settle(run):
         run.watcher.add("the group does not settle", what)
     return found
 
 
-def _run_connect(  # noqa: PLR0917
-    deployment: Deployment,
-    service: Service,
-    seed: int,
-    deeds: Iterable[Deed],
-    truth: Truth | None,
-    progress: Progress | None,
+def _run_connect(
+    run: ConnectRun, deeds: Iterable[Deed], truth: Truth | None, progress: Progress | None
 ) -> GroupOutcome:
-    trace = None if truth is None else truth.records.append
-    run = ConnectRun(deployment, service, first_broker(deployment, service.group), seed, trace=trace)
     run.begin(deeds)
-    run_to_end(run.run, deployment.lasts_ms, service.group, progress)
+    run_to_end(run.run, run.lasts_ms, run.service.group, progress)
     run.meter.keeps = truth is not None
     meter = run.measure()
     if truth is not None:
-        _add_uses(service.group, meter, truth)
-    return GroupOutcome(service.group, meter.totals(), meter.series, violations=run.judge())
+        _add_uses(run.service.group, meter, truth)
+    return GroupOutcome(run.service.group, meter.totals(), meter.series, violations=run.judge())
 
 
 def _settle(run: GroupRun) -> Iterator[str]:
@@ -152,7 +139,7 @@ class ConnectRun:
         self.service, self._brokers, self.broker = service, [*deployment.brokers], broker
         median_ms = deployment.latency.median_ms
         self.cluster = Cluster(connect_config(service), Latencies(network_ms=median_ms))
-        self._lasts_ms = deployment.lasts_ms
+        self.lasts_ms = deployment.lasts_ms
         self.meter = Meter(deployment.lasts_ms, sum(1 + tasks for tasks in service.connectors.values()))
         self._loses = deployment.loses
         self.network = Network(STEADY, seed=seed, latency=deployment.latency, loses=deployment.loses)
@@ -300,7 +287,7 @@ class ConnectRun:
             if ran.end_ms is not None:
                 changes.append((ran.end_ms, 0, ran.worker, ran.unit))
         for at_ms, starts, worker, unit in sorted(changes):
-            if at_ms <= self._lasts_ms:
+            if at_ms <= self.lasts_ms:
                 meter.note_use(worker, (unit,) if starts else (), () if starts else (unit,), at_ms)
         for one in self.cluster.rounds:
             meter.count("rebalances", one.now_ms)
