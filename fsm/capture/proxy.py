@@ -17,6 +17,7 @@ from fsm.capture.frames import HELD
 from fsm.capture.link import TLS, Link
 from fsm.errors import InputError, RemoteProtocolError
 from fsm.serve.edge import now_ms
+from fsm.wire.dialogue import show_address
 from fsm.wire.exchange import Exchange, Note
 
 HERE = "127.0.0.1"
@@ -40,7 +41,7 @@ class _Broker:
 
     @property
     def address(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return show_address(self.host, self.port)
 
 
 class Proxy:

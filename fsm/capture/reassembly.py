@@ -18,6 +18,7 @@ from fsm.capture.segments import Direction, Endpoint, Piece, Segment
 from fsm.errors import InputError, RemoteProtocolError
 from fsm.protocol.codec import API_BY_KEY, RequestHeader
 from fsm.protocol.encoding import decode_as
+from fsm.wire.dialogue import show_address
 from fsm.wire.exchange import Exchange, Note
 
 MOST_CONNECTIONS, MOST_BYTES = 10_000, 256 << 20
@@ -164,8 +165,9 @@ class Reassembly:
             connection.unrecognised += bool(segment.data)
             return
         connection.conversation = Conversation(next(self._numbers))
-        about = {"connection": connection.conversation.connection, "broker": 0, "peer": _text(connection.client)}
-        yield Note(segment.at_ms, "connected", {**about, "to": _text(broker)})
+        number, ends = connection.conversation.connection, (connection.client, broker)
+        peer, to = (show_address(*end) for end in ends)
+        yield Note(segment.at_ms, "connected", {"connection": number, "broker": 0, "peer": peer, "to": to})
 
     def _end(self, key: tuple[Endpoint, Endpoint], at_ms: float) -> Iterator[Exchange | Note]:
         connection = self._open.pop(key)
@@ -246,8 +248,3 @@ def _begins_request(data: bytes) -> bool:
     api = API_BY_KEY.get(header.api_key)
     name = header.client_id or ""
     return api is not None and 0 <= header.api_version <= api.newest + NEWER and name.isprintable()
-
-
-def _text(endpoint: Endpoint) -> str:
-    host, port = endpoint
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

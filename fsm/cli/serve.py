@@ -123,6 +123,8 @@ async def _serve(edge: Edge, args: argparse.Namespace, recent: Recent | None) ->
     import asyncio
     from signal import SIGINT, SIGTERM
 
+    from fsm.wire.dialogue import show_address
+
     listening = await edge.start(args.host, args.port)
     ended = asyncio.Event()
     for signal in (SIGINT, SIGTERM):
@@ -132,7 +134,7 @@ async def _serve(edge: Edge, args: argparse.Namespace, recent: Recent | None) ->
         from fsm.serve.page import Page
 
         page = Page(edge, recent, args.page)
-    out(f"listening on {f'[{args.host}]' if ':' in args.host else args.host}:{listening}\n")
+    out(f"listening on {show_address(args.host, listening)}\n")
     if page is not None:
         out(f"page on http://{page.host}/\n")
     sys.stdout.flush()

@@ -14,7 +14,7 @@ from fsm.errors import InputError
 from fsm.protocol.codec import API_OF
 from fsm.protocol.json_form import error_name
 from fsm.protocol.messages import ApiVersionsRequest
-from fsm.wire.dialogue import Dialogue, PeerError, explain_failure
+from fsm.wire.dialogue import Dialogue, PeerError, explain_failure, show_address
 from fsm.wire.login import LONGEST_ANSWER, PLAINTEXT, Security, log_in
 
 
@@ -22,7 +22,7 @@ class Link(asyncio.Protocol):
     """A connection that is open until `is_closed`; made by `Link.open`, used on the loop it was made on."""
 
     def __init__(self, host: str, port: int, client_id: str) -> None:
-        self.peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.peer = show_address(host, port)
         self.versions: dict[int, range] = {}
         """The broker's versions, by API key."""
         self._dialogue = Dialogue(self.peer, client_id)

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fsm.protocol.codec import API_OF
-from fsm.wire.dialogue import Arrived, Dialogue, PeerError, explain_failure
+from fsm.wire.dialogue import Arrived, Dialogue, PeerError, explain_failure, show_address
 from fsm.wire.login import LONGEST_ANSWER, PLAINTEXT, Security, log_in
 
 
@@ -25,7 +25,7 @@ class Connection:
         self, host: str, port: int, client_id: str, timeout_s: float = 30.0, security: Security = PLAINTEXT
     ) -> None:
         """Connects, and logs in. Raises `PeerError` for a missing peer or a refused login."""
-        self.peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.peer = show_address(host, port)
         self.host, self.port = host, port
         self.timeout_s = timeout_s
         self._dialogue = Dialogue(self.peer, client_id)

@@ -54,6 +54,11 @@ START_BROKER = "start the broker, or give the address of one that is running"
 """The remedy where nobody listens."""
 
 
+def show_address(host: str, port: int) -> str:
+    """HOST:PORT; an IPv6 address is in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def explain_failure(problem: OSError) -> str:
     """Why a connection could not be opened."""
     is_refused = isinstance(problem, ConnectionRefusedError)
