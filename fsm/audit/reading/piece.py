@@ -11,10 +11,10 @@ from functools import cache, lru_cache
 
 from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.hygiene.identity import Facts, facts_of
-from fsm.audit.reading.records import Chunk, Line, Row, Source, pack, to_row
+from fsm.audit.reading.records import OFFSET, SEQ, TIME, Chunk, Line, Row, Source, pack, to_row
 from fsm.audit.reading.scanning import Parsed, Scanner, parse_all
 from fsm.logs import Format, clients
-from fsm.logs.layouts.layout import signs_of
+from fsm.logs.layouts.layout import TIMES, signs_of
 from fsm.logs.programs.broker import THREAD
 from fsm.logs.reading.blocks import Words
 from fsm.logs.reading.entries import Entry, first_line
@@ -32,6 +32,7 @@ SHAPE_LENGTH = 100
 _VARIABLE = re.compile(rb"[0-9a-fA-F]{8,}|\d+")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 """Masks digits before the cached `_shape`, because most lines of one shape differ in digits only."""
+_SECOND_MS = 1000
 NAMES_A_PIECE = 1000
 """Limit of client ids by which entries are counted."""
 _CLIENT_ID = re.compile(rb"clientId=([^,\]\s]{1,300})|[\[|]([^\[\]|\s]{1,300}#consumer-\d{1,9})[\]|]")
@@ -292,8 +293,27 @@ class SourceRecords:
             self.rows[coordinator].setdefault(source, []).append(row)
 
     def of_piece(self, summary: PieceSummary) -> PieceRecords:
+        if self._settle_times():
+            summary.lost = tuple(sorted({*summary.lost, TIMES}))
         facts = facts_of(self.rows[False])
         return PieceRecords(summary, facts, list(self._chunks(False)), list(self._chunks(True)), self.names)
+
+    def _settle_times(self) -> bool:
+        """Whether some rows had no time, though others have one: the layout changes in the file. Such a row gets the
+        time of the row above it; so does one in whole seconds if that row is in the same second, since it is not
+        older."""
+        every = [(own, i) for of in self.rows for own in of.values() for i in range(len(own))]
+        every.sort(key=lambda one: one[0][one[1]][OFFSET : SEQ + 1])
+        latest = next((ms for own, i in every if (ms := own[i][TIME])), 0)
+        filled = False
+        for own, i in every:
+            ms = own[i][TIME]
+            if not ms or (not ms % _SECOND_MS and ms <= latest < ms + _SECOND_MS):
+                filled = filled or (not ms and latest > 0)
+                own[i] = (latest, *own[i][OFFSET:])
+            else:
+                latest = ms if ms // _SECOND_MS != latest // _SECOND_MS else max(ms, latest)
+        return filled
 
     def _chunks(self, coordinator: bool) -> Iterator[Chunk]:
         for source, rows in sorted(self.rows[coordinator].items()):

@@ -9,6 +9,7 @@ from dataclasses import replace
 from fsm.audit.findings import Evidence, Finding, FindingKind, finding
 from fsm.audit.reading.certainty import TooLittle, Understood
 from fsm.audit.reading.piece import OWNERSHIP, PieceSummary
+from fsm.logs.layouts.layout import TIMES
 from fsm.logs.reading.pieces import Unreadable
 from fsm.render.wording import many
 
@@ -20,8 +21,9 @@ def report_file(pieces: Sequence[PieceSummary]) -> Iterator[Finding]:
     """A finding if a file was damaged, cut, or has lines that were not understood. `pieces` are all, in order."""
     file, lines = pieces[0].file, sum(one.orphans + one.not_understood for one in pieces)
     cut, error = sum(one.cut_lines for one in pieces), max(one.error for one in pieces)
-    tried, no_time = pieces[0].not_learned, "time" in pieces[0].lost or has_no_time(pieces)
-    if not (lines or cut or error or tried or no_time):
+    tried, some_times = pieces[0].not_learned, any(TIMES in one.lost for one in pieces)
+    no_time = has_no_time(pieces) or ("time" in pieces[0].lost and not some_times)
+    if not (lines or cut or error or tried or no_time or some_times):
         return
     shapes: Counter[str] = Counter()
     for one in pieces:
@@ -40,6 +42,8 @@ def report_file(pieces: Sequence[PieceSummary]) -> Iterator[Finding]:
         sentences.append(f"no layout could be learned from {file}, --layout states it; tried: {' | '.join(tried)}")
     if no_time:
         sentences.append(f"{file} tells no time: what was owned at one time, and for how long, is not known")
+    if some_times:
+        sentences.append(f"some lines of {file} tell no time: they are taken to be as old as the lines above them")
     if cut:
         sentences.append(f"too long and cut in {file}: {many(cut, 'line')}")
     start_ms = min((one.first_ms for one in pieces if one.first_ms is not None), default=0)

@@ -297,14 +297,28 @@ def find_line_end(
     if after is None:
         return None
     continues = repeated.match if repeated is not None else lambda line: CONTINUES(line[:_CLOSING_LENGTH].encode())
-    others = [line for line in lines if line.strip() and not any(header.pattern.match(line) for header in headers)]
-    others = [line for line in others if continues(line)]
+    firsts, others = list[str](), list[str]()
+    for line in filter(str.strip, lines):
+        if any(header.pattern.match(line) for header in headers):
+            firsts.append(line[-HEADER_LIMIT:])
+        elif continues(line):
+            others.append(line[-HEADER_LIMIT:])
     for pattern in _list_parts(after.tokens):
         ends = re.compile(pattern + r"[ \t]*\Z", re.ASCII)
-        ended = sum(ends.search(line[-HEADER_LIMIT:]) is not None for line in others)
+        known = {_mask(match) for line in firsts if (match := ends.search(line))}
+        ended = sum(_mask(match) in known for line in others if (match := ends.search(line)))
         if ended > 1 and ended > 0.8 * len(others):
             return ends
     return None
+
+
+def _mask(match: re.Match[str]) -> str:
+    """The end of a line, with numbers and ids alike: a list at the end of a line of a message is none of other lines'
+    ends."""
+    return _NUMBER_OR_ID.sub("0", match[0].strip())
+
+
+_NUMBER_OR_ID = re.compile(r"[0-9a-f]*[0-9][0-9a-f]*")
 
 
 def _list_parts(tokens: tuple[Token, ...]) -> Iterator[str]:

@@ -30,7 +30,8 @@ _FARTHEST_ZONE_MS = 14 * 4 * QUARTER_MS
 
 ENDS = "ends of long lines"
 GAPS = "lines between those that were found"
-LOSSES = (ENDS, GAPS)
+TIMES = "times of some lines"
+LOSSES = (ENDS, GAPS, TIMES)
 """Lines of which a part is missing, and missing lines."""
 
 

@@ -38,9 +38,11 @@ from fsm.logs.layouts.headers import (
     split,
 )
 from fsm.logs.layouts.layout import ENDS, GAPS, Description, Layout, group_by_client, marks_of, signs_of, unescape
+from fsm.logs.layouts.regions import find_parts
 from fsm.logs.layouts.ties import are_ties_in_order
 from fsm.logs.reading.blocks import join
 from fsm.logs.reading.entries import CONTINUES, LINE_LIMIT
+from fsm.trace import TraceRecord
 
 MOST_LAYOUTS = 4
 """Per file."""
@@ -85,16 +87,21 @@ def learn(sample: Sample, clients: tuple[Client, ...]) -> tuple[Layout, ...]:
     """The layouts of the messages of these clients."""
     lines = [clean(line) for line in sample.lines]
     marked = _find_marked(lines, clients)
-    objects = {i for i in marked if (fields := structured.json_object(lines[i])) is not None and fields[1]}
+    objects = {i for i, line in enumerate(lines) if (read := structured.json_object(line)) is not None and read[1]}
     families = group_by_client(_encode(lines), marked, clients).values()
     found: list[Layout] = []
+    every = range(len(lines))
     for left in ([i for i in marked if i in objects], [i for i in marked if i not in objects]):
+        around = every if objects.issuperset(left) else [i for i in every if i not in objects]
         while left and len(found) < MOST_LAYOUTS:
-            layout = _learn(_Lines(lines, left, clients, sample))
-            rest = [i for i in left if layout is not None and not explains(layout, lines[i])]
-            if layout is None or len(rest) == len(left):
+            layouts = _learn(_Lines(lines, left, clients, sample).choose(around))
+            rest = [i for i in left if not any(explains(layout, lines[i]) for layout in layouts)]
+            if len(rest) == len(left):
                 break
-            found.append(_describe(_drop_false_parts(layout, lines, clients), lines, clients, sample.cut))
+            found += [
+                _describe(_drop_false_parts(layout, own, clients), own, clients, sample.cut)
+                for layout, own in zip(layouts, _divide(lines, layouts), strict=True)
+            ]
             is_enough = len(rest) > 0.02 * len(marked) or _has_client(rest, families)
             left = rest if is_enough else []  # noqa: PLW2901
     return tuple(found)
@@ -167,11 +174,68 @@ class _Lines:
     def some(self) -> Sequence[int]:
         return sample_shapes(self.lines, self.marked, MOST_SAMPLES)
 
+    def choose(self, part: Sequence[int]) -> _Lines:
+        """Only these lines."""
+        marked = frozenset(self.marked)
+        places = [place for place, i in enumerate(part) if i in marked]
+        return replace(self, lines=[self.lines[i] for i in part], marked=places)
 
-def _learn(seen: _Lines) -> Layout | None:
-    """The layout of these lines, or None. A table or pairs without a time count only if the lines themselves have none,
-    either."""
-    timeless = None
+
+def _divide(lines: Sequence[str], layouts: Sequence[Layout]) -> list[Sequence[str]]:
+    """The lines of each layout, with what stands below them; all of them if there is only one."""
+    if len(layouts) == 1:
+        return [lines]
+    out: list[list[str]] = [[] for _ in layouts]
+    at = 0
+    for line in lines:
+        at = next((i for i, layout in enumerate(layouts) if explains(layout, line)), at)
+        out[at].append(line)
+    return [*out]
+
+
+def _learn(seen: _Lines, divided: int = 0) -> Sequence[Layout]:
+    """The layouts of these lines: that of all of them, or those of the parts of the file, if they understand as many
+    lines and tell something else of them."""
+    whole = _learn_alike(seen, divided)
+    parts = [seen.choose(part) for part in find_parts(seen.lines, seen.marked)] if divided < _MOST_DIVISIONS else []
+    own = [_learn_alike(part, divided + 1) for part in parts]
+    if not all(own):
+        return whole
+    by_all = [told for part in parts for told in _read(whole, part)]
+    by_own = [told for part, layouts in zip(parts, own, strict=True) for told in _read(layouts, part)]
+    if by_own == by_all or _count_told(by_own) < _count_told(by_all):
+        return whole
+    return [layout for layouts in own for layout in layouts]
+
+
+_MOST_DIVISIONS = 2
+_Told = tuple[int, Sequence[TraceRecord]]
+"""The time of a line, and its records."""
+
+
+def _read(layouts: Sequence[Layout], seen: _Lines) -> Iterator[_Told]:
+    """What lines with marks tell in the first of these layouts in which they tell something."""
+    inner = [replace(layout, frames=layout.frames[len(seen.frames) :]) for layout in layouts]
+    for i in seen.some:
+        told: _Told = 0, ()
+        for layout in inner:
+            entry = "\n".join(seen.lines[max(0, i - 1) : i + 1]) if layout.second is not None else seen.lines[i]
+            found = layout.message(entry, layout.clock.zone)
+            records = next(filter(None, (one.understand(found[0]) for one in seen.clients)), ()) if found else ()
+            if found and records:
+                told = found[0].ts_ms, records
+                break
+        yield told
+
+
+def _count_told(told: Sequence[_Told]) -> int:
+    return sum(bool(records) + (bool(records) and ms > 0) for ms, records in told)
+
+
+def _learn_alike(seen: _Lines, divided: int) -> Sequence[Layout]:
+    """The layout of lines that begin alike, or those of the parts of what its frames contain. A table or pairs without
+    a time count only if the lines themselves have none, either."""
+    timeless: Sequence[Layout] = ()
     if len(seen.frames) < MOST_FRAMES:
         for find_frame in (
             _find_table,
@@ -191,10 +255,10 @@ def _learn(seen: _Lines) -> Layout | None:
             still = _find_marked(inner, seen.clients)
             if len(inner) == len(seen.lines):  # no parts were joined: these are the same lines
                 still = sorted({*still}.intersection(seen.marked))
-            layout = _learn(replace(seen, lines=inner, marked=still, frames=(*seen.frames, frame)))
-            if layout is not None and (layout.has_time or frame.name not in _DOUBTFUL):
-                return layout
-            timeless = timeless or layout
+            layouts = _learn(replace(seen, lines=inner, marked=still, frames=(*seen.frames, frame)), divided)
+            if layouts and (layouts[0].has_time or frame.name not in _DOUBTFUL):
+                return layouts
+            timeless = timeless or layouts
     hits = _find_hits(seen)
     if not hits:
         return timeless
@@ -205,7 +269,7 @@ def _learn(seen: _Lines) -> Layout | None:
     if not timed and not any("time" in header.roles for header in headers):
         headers = _find_two_line_headers(seen, hits) or headers
     layout = _make_layout(seen.frames, headers, seen.lines, seen.sample)
-    return layout if timeless is None or layout.has_time else timeless
+    return [layout] if not timeless or layout.has_time else timeless
 
 
 _DOUBTFUL = ("csv", "logfmt")
@@ -587,10 +651,11 @@ _PROBES = 12
 
 
 def _contain_line_feeds(read: structured.Reader, path: str, lines: Sequence[str]) -> bool:
-    """Whether the field's lines include their line feeds, as in Docker's json-file logs."""
+    """Whether the field's lines include their line feeds, as in Docker's json-file logs, and only one each."""
     rows = [found for line in lines[:400] if (found := read(line)) is not None]
     texts = [text for _, values in rows if isinstance(text := structured.value_at(values, path), str)]
-    return sum(text.endswith("\n") for text in texts) > 0.2 * len(texts)
+    several = sum("\n" in text[:-1] for text in texts)  # messages, of which some end with a line feed, too
+    return sum(text.endswith("\n") for text in texts) > max(several, 0.2 * len(texts))
 
 
 def explains(layout: Layout, line: str) -> bool:

@@ -75,20 +75,26 @@ class _Streams:
 
     def look(self, line: bytes) -> tuple[int, Peeled] | None:
         """The number of the layout of a line, and the unframed line; None if no layout matches. If several layouts have
-        the same frames, it is the one whose header matches, or else the one whose entry the line may continue."""
+        the same frames, it is the one whose header leaves the shortest message, or else the one whose entry the line
+        may continue."""
         text = clean(line.decode("utf-8", "replace")).removesuffix("\r")
-        found: list[tuple[int, Peeled]] = []
-        for i, layout in enumerate(self.layouts):
-            peeled = layout.look(text)
-            if peeled is not None:
-                found.append((i, peeled))
-                if len(self.layouts) == 1 or (layout.headers and layout.begins(peeled.text)):
-                    return found[-1]
-        return max(found, key=self._open_since) if found else None
+        looks = ((i, layout.look(text)) for i, layout in enumerate(self.layouts))
+        found = [(i, peeled) for i, peeled in looks if peeled is not None]
+        if len(found) < 2:
+            return found[0] if found else None
+        # Without frames, any text may be a line of an entry.
+        found = [one for one in found if self.layouts[one[0]].frames] or found
+        headed = [(len(split[1]), i, peeled) for i, peeled in found if (split := self.layouts[i].split_header(peeled.text))]
+        return min(headed)[1:] if headed else max(found, key=self._rank)
 
-    def _open_since(self, found: tuple[int, Peeled]) -> int:
-        last = self.opened.get((self.families[found[0]], found[1].stream))
-        return last.offset if last is not None else -1
+    def _rank(self, found: tuple[int, Peeled]) -> tuple[bool, bool, int]:
+        """Whether a line without a header may continue an entry of a layout, whether it may begin one, and where the
+        last one begins."""
+        i, peeled = found
+        layout, last = self.layouts[i], self.opened.get((self.families[i], peeled.stream))
+        begins = layout.begins(peeled.text)
+        continues = not begins and layout.continues_entry(peeled.text, len(last.lines) if last is not None else 0)
+        return continues, bool(layout.headers) and begins, last.offset if last is not None else -1
 
     def place(self, offset: int, number: int, line: bytes, cut: bool, found: tuple[int, Peeled]) -> _Line:
         """A line in the stream of its layout."""
