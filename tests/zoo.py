@@ -44,7 +44,7 @@ def main() -> int:
             )
             print(f"{'ok' if right else 'DIFFERS':<8}{bug:<24}{cpu_s:5.1f} CPU s  {lines}", flush=True)
             differs += not right
-            if found:
+            if found and not right:
                 made[bug] = found
     for bug, found in made.items() if chosen.write else ():
         write(bug, found)

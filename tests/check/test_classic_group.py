@@ -9,8 +9,8 @@ from models import classic_group, list_disturbances, replayed
 
 from fsm.check import Limits, Verdict, check
 from fsm.check.kafka.application import CLOSE_NOW, CLOSE_OVER
-from fsm.check.kafka.classic.coordinator import NEVER_FALLS
 from fsm.check.kafka.classic.member import ASSIGNORS, CALLBACK_INTERRUPTED, SESSION_OVER
+from fsm.check.kafka.classic.promises import NEVER_FALLS
 from fsm.check.kafka.consumer.compaction import FROM_COMPACTED
 from fsm.check.kafka.consumer.coordinator import FORMER_OWNER, MOVES
 from fsm.check.search import Search

@@ -11,7 +11,7 @@ import pytest
 from models import connect, replayed
 
 from fsm.check import Limits, Memo, Property, Verdict, check
-from fsm.check.kafka.classic.coordinator import LEADER_STAYS
+from fsm.check.kafka.classic.promises import LEADER_STAYS
 from fsm.check.kafka.connect import cluster as model_of_clusters
 from fsm.check.kafka.connect.process import FEW_ROUNDS
 from fsm.check.search import Search

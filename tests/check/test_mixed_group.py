@@ -9,7 +9,7 @@ from models import classic_group, consumer_group, mixed_group, replayed
 
 from fsm.check import Limits, Verdict, Violation, check
 from fsm.check.kafka.application import ASSIGNS_NEW
-from fsm.check.kafka.classic.coordinator import ANSWERED_ONCE
+from fsm.check.kafka.classic.promises import ANSWERED_ONCE
 from fsm.check.kafka.consumer.group import DUPLICATES
 from fsm.check.kafka.consumer.shell import LEAVES, ONE_HEARTBEAT
 from fsm.check.kafka.topics import CHANGES

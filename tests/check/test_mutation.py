@@ -10,8 +10,8 @@ import pytest
 
 from fsm.check import Component, Limits, Model, Step, compose
 from fsm.check.kafka.application import ASSIGNS_NEW
-from fsm.check.kafka.classic.coordinator import ANSWERED, ANSWERED_ONCE, JOINED, TIMED
 from fsm.check.kafka.classic.group import classic_group
+from fsm.check.kafka.classic.promises import ANSWERED, ANSWERED_ONCE, JOINED, TIMED
 from fsm.check.kafka.connect.cluster import connect
 from fsm.check.kafka.consumer.group import consumer_group
 from fsm.check.kafka.consumer.shell import JOINS_EMPTY, ONE_HEARTBEAT

@@ -66,6 +66,7 @@ class GroupProperties:
             ),
             Property("no error ends an application", self._nobody_crashes, "no application is terminated by an error"),
             *self._of_subscriptions(),
+            *self._of_requests(),
         ]
 
     def _of_subscriptions(self) -> list[Property]:
@@ -74,6 +75,18 @@ class GroupProperties:
         return (
             [Property("members use only subscribed topics", self._uses_its_own, meaning)] if self.resubscribes else []
         )
+
+    def _of_requests(self) -> list[Property]:
+        """The property of requests of consumers of KIP-848."""
+        meaning = "a client takes a request for unanswered only while it or its answer is under way"
+        return [Property("an answer that is awaited is under way", self._awaits_what_comes, meaning)]
+
+    def _awaits_what_comes(self, view: View) -> Mask:
+        holds = np.ones(len(view), np.bool_)
+        for name in self.names:
+            comes = view.on(name, BROKER, "line") + view.on(BROKER, name, "line")
+            holds &= (view.of(name, "ended") == 1) | (view.of(name, "awaits") <= comes)
+        return holds
 
     def goal(self) -> Goal:
         """The goal."""
@@ -142,6 +155,7 @@ class GroupProperties:
             member = view.of(BROKER, f"member {name}") == 1
             has_it = using == view.of(BROKER, f"assigned {name}")
             has_it &= view.of(name, "epoch") == view.of(BROKER, f"epoch {name}")
+            has_it &= (using & ~view.of(name, "subscribed")) == 0 if self.resubscribes else True
             good &= (view.of(name, "rests") == 1) & np.where(wants, member & has_it, ~member)
             used |= np.where(wants, using, 0)
             anybody |= wants

@@ -9,7 +9,13 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from bugzoo import classic_groups, connect_workers, consumer_members, coordinators  # noqa: F401  # what they plant
+from bugzoo import (  # noqa: F401  # what they plant
+    classic_generations,
+    classic_groups,
+    connect_workers,
+    consumer_members,
+    coordinators,
+)
 from bugzoo.planting import around, broker_settings, planted
 from fsm.check import Limits, Verdict, check
 from fsm.check.catalog import make_model

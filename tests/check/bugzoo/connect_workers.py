@@ -81,6 +81,15 @@ def what_runs_is_created() -> Patches:
     return derives({"created": lambda memory, round_: round_.configured - memory.previous})
 
 
+@plant("KAFKA-9848")
+def what_is_lost_waits_though_everybody_is_there() -> Patches:
+    def handle_lost(original: Any, memory: Any, *rest: Any, **named: Any) -> LostWork:
+        found = original(replace(memory, previous_members=memory.previous_members | {"another"}), *rest, **named)
+        return found._replace(memory=replace(found.memory, previous_members=memory.previous_members))
+
+    return [replace_function(incremental.handle_lost, handle_lost)]
+
+
 @plant("KAFKA-15693")
 def no_delay_is_for_ever() -> Patches:
     """A delay of 0 is waited for like any other."""

@@ -107,6 +107,15 @@ def heartbeats_while_fenced() -> Patches:
     return [patch.object(decisions, "SILENT", frozenset(NOT_IN_GROUP) - {State.FENCED})]
 
 
+@plant("KAFKA-16639")
+def a_leave_waits_for_the_last_answer() -> Patches:
+    def may_send(original: Any, member: Member, now_ms: int) -> bool:
+        waits = member.state is State.LEAVING and member.heartbeat_in_flight
+        return not waits and bool(original(member, now_ms))
+
+    return [replace_function(decisions.may_send_now, may_send)]
+
+
 @plant("KAFKA-17116")
 def leaves_without_an_id() -> Patches:
     """The id comes with the first answer, and a leave before that has none."""
@@ -379,6 +388,16 @@ def a_deleted_topic_may_come_back() -> Patches:
         return original(member, answer) or any(code in gone for _, code in getattr(answer, "errors", ()))
 
     return [replace_function(Effects._may_retry, may_retry)]
+
+
+@plant("KAFKA-16203")
+def nothing_to_commit_is_under_way_for_ever() -> Patches:
+    def commit(original: Any, draft: Any) -> Any:
+        if not draft.offsets():
+            draft.auto_commit = replace(draft.auto_commit, in_flight=True)
+        return original(draft)
+
+    return [replace_function(Effects.commit_consumed, commit)]
 
 
 # Subscriptions that change

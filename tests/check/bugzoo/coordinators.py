@@ -8,6 +8,7 @@ from typing import Any
 
 from bugzoo.planting import Patches, cure, plant
 from fsm.check.mutation import replace_function
+from fsm.coordinator.assignors import make_assignors
 from fsm.coordinator.consumer import heartbeat, member_update, membership, reconciliation, subscriptions
 from fsm.coordinator.consumer.group_step import ConsumerGroupDraft
 from fsm.coordinator.migration import classic_members, conversion
@@ -16,9 +17,11 @@ from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import FREE, ConsumerGroup, GroupMember
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
+from fsm.coordinator.model.step import Refused
 from fsm.coordinator.offsets import offsets
 from fsm.coordinator.storage.replay import _Replay
 from fsm.protocol.consumer_protocol import decode_assignment, encode_assignment
+from fsm.protocol.error_codes import ErrorCode
 from fsm.tables.classic_group import Event as ClassicEvent
 
 
@@ -179,7 +182,31 @@ def what_an_assignor_keeps_is_thrown_away() -> Patches:
     return [replace_function(conversion._last_assignment, last)]
 
 
-# Subscriptions and static members
+@plant("KAFKA-16832")
+def who_is_in_a_consumer_group_leaves_in_vain() -> Patches:
+    def leaver(_original: Any, *_: Any) -> Any:
+        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+
+    return [replace_function(classic_members._leaver, leaver)]
+
+
+@plant("KAFKA-16861")
+def a_classic_group_may_be_too_large() -> Patches:
+    def may(_original: Any, _size: int, context: Context) -> bool:
+        return conversion.policy(context) in conversion.DOWNGRADES
+
+    return [replace_function(conversion.may_downgrade, may)]
+
+
+# Subscriptions, static members, assignors
+
+
+@plant("KAFKA-18688")
+def the_first_members_have_one_more() -> Patches:
+    def make(original: Any, dialect: Any, *order: Any) -> Any:
+        return original(dialect.without_choices(Choice.EXTRA_SLOT_STAYS), *order)
+
+    return [replace_function(make_assignors, make)]
 
 
 @plant("KAFKA-19431")
@@ -232,6 +259,27 @@ def a_tombstone_needs_what_it_ends() -> Patches:
         return value is None and getattr(key, "member_id", "") not in {"", *members}
 
     return refuses(_Replay._take_consumer, is_wrong)
+
+
+@plant("KAFKA-19862")
+def a_partition_has_one_epoch_all_the_time() -> Patches:
+    """A record that takes or releases a partition fails where another member has it."""
+
+    def remark(_original: Any, _found: Any, group: Any, before: Any, after: Any) -> None:
+        for place in sorted(before.current.held ^ after.held):
+            known = before.epoch if place in before.current.held else FREE
+            if group.members.partition_epoch(*place) != known:
+                raise ValueError(f"{place} is not at epoch {known}")
+
+    return [replace_function(_Replay._remark_mismatch, remark)]
+
+
+@plant("KAFKA-21117")
+def a_classic_group_makes_way_for_no_consumer_group() -> Patches:
+    def is_other(group: Any, _record: Any) -> bool:
+        return isinstance(group, ClassicGroup) and not group.is_simple
+
+    return refuses(_Replay._take_consumer, is_other)
 
 
 @plant("KAFKA-20254")

@@ -8,7 +8,11 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+from fsm.check.kafka.classic import group as classic_group
 from fsm.check.kafka.consumer import group as consumer_group
+from fsm.check.kafka.mixed import group as mixed_group
+
+CLASSIC = "CLASSIC_SETTINGS"
 
 Patches = list[AbstractContextManager[Any]]
 PLANTS: dict[str, Callable[[], Patches]] = {}
@@ -70,7 +74,10 @@ def _all(patches: Callable[[], Patches]) -> ExitStack:
     return stack
 
 
-def broker_settings(changed: dict[str, Any]) -> AbstractContextManager[Any]:
+def broker_settings(changed: dict[str, Any]) -> ExitStack:
     """No part of a bug: another assignor makes targets turn back more often, a small group is soon full."""
     known = {name: tuple(value) if isinstance(value, list) else value for name, value in changed.items()}
-    return patch.object(consumer_group, "SETTINGS", replace(consumer_group.SETTINGS, **known))
+    stack = ExitStack()
+    for module, name in ((consumer_group, "SETTINGS"), (classic_group, CLASSIC), (mixed_group, CLASSIC)):
+        stack.enter_context(patch.object(module, name, replace(getattr(module, name), **known)))
+    return stack

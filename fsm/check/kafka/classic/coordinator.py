@@ -14,18 +14,20 @@ from typing import Any, NamedTuple
 
 from fsm.check.kafka.application import BROKER, FAR, GROUP, NOW
 from fsm.check.kafka.classic.member import IDS_OF_A_LIFE, number_of
+from fsm.check.kafka.classic.promises import find_broken, is_all_classic, read_partitions, waiting
 from fsm.check.kafka.consumer.compaction import (
     FROM_CLEANED,
     FROM_COMPACTED,
     SAYS_THE_SAME,
+    TELLS,
     Log,
     append,
-    load_from,
+    list_loaded,
     say_the_same,
+    tell,
 )
 from fsm.check.kafka.consumer.coordinator import (
     FAILS_OVER,
-    FORMER_OWNER,
     MOVES,
     TAKES_OVER,
     answer_search,
@@ -41,15 +43,11 @@ from fsm.check.kafka.descriptions import list_partitions
 from fsm.check.kafka.topics import Topics
 from fsm.check.model import Choice, Component, Missed, Received, Step
 from fsm.coordinator import coordinator as broker
-from fsm.coordinator.classic.invariants import COUNTS, PROMISES, STORED, counts_generations, find_broken, is_stored
 from fsm.coordinator.classic.timers import unload
-from fsm.coordinator.consumer.invariants import INVARIANTS, Moment
-from fsm.coordinator.consumer.invariants import find_broken as broken_in_consumer_group
 from fsm.coordinator.coordinator import Coordinator
-from fsm.coordinator.model.classic_group import ClassicGroup, ClassicGroupMember, SyncPhase
+from fsm.coordinator.model.classic_group import ClassicGroup, SyncPhase
 from fsm.coordinator.model.consumer_group import ConsumerGroup
 from fsm.coordinator.model.context import Context, Image
-from fsm.coordinator.model.dialect import Choice as Rule
 from fsm.coordinator.model.groups import NO_GROUPS, Group
 from fsm.coordinator.model.step import Answer
 from fsm.coordinator.model.step import Step as CoordinatorStep
@@ -57,18 +55,11 @@ from fsm.coordinator.model.timers import Deadlines, TimerKind
 from fsm.coordinator.storage.load import keep_stored, load
 from fsm.coordinator.storage.replay import replay
 from fsm.protocol.assignment import TopicPartition
-from fsm.protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
-from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     DISCONNECTED,
     TIMED_OUT,
-    ConsumerGroupHeartbeatRequest,
-    HeartbeatRequest,
-    HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupResponse,
-    OffsetCommitRequest,
-    SyncGroupRequest,
 )
 from fsm.tables.classic_group import State as ClassicState
 from fsm.tables.consumer_group import State
@@ -78,33 +69,6 @@ MANY_IDS = IDS_OF_A_LIFE * LIVES
 """The number of member ids of a client for which the model has a condition that they are gone."""
 NOT_JOINED, NOT_SYNCED = "who has not joined is gone", "who has not synced is gone"
 NOBODYS = Coordinator()
-FOR_SOMETHING = "a classic member is not told to rejoin in vain"
-DATA = "an upgrade loses no user data of assignors"
-SUBSCRIBED = "no stable member is assigned an unsubscribed topic"
-LEADER_STAYS = "a leader that has joined leads the next generation"
-ANSWERED_ONCE = "no request is answered twice"
-ANSWERED = "a request is answered or waits"
-TIMED = "a classic member of a consumer group has a timer for the join or sync that it owes"
-JOINED = "a member's protocols are those of its last join"
-NEVER_FALLS = "generations and epochs never decrease"
-ASKED_OF_STEPS = (
-    NEVER_FALLS,
-    LEADER_STAYS,
-    FORMER_OWNER,
-    FOR_SOMETHING,
-    SUBSCRIBED,
-    DATA,
-    ANSWERED_ONCE,
-    ANSWERED,
-    JOINED,
-    TIMED,
-    COUNTS,
-    STORED,
-    *(promise for promise, _ in PROMISES),
-)
-"""The invariants that are checked on each step of a coordinator with a classic group."""
-OF_HEARTBEATS = tuple(name for name, _ in INVARIANTS if name.startswith("23 "))
-"""The invariants of heartbeats, not checked in a group with classic members: these report owned partitions in joins."""
 OF_MEMBERS = (
     *(
         "member",
@@ -180,7 +144,7 @@ class AnyCoordinator:
         features: dict[str, Any] = {
             "rests": _rests,
             "consumer": lambda at: int(isinstance(_group(at), ConsumerGroup)),
-            "all classic": lambda at: int(_is_all_classic(_group(at))),
+            "all classic": lambda at: int(is_all_classic(_group(at))),
             "has members": lambda at: int(bool(getattr(_group(at), "members", ()))),
             "has a protocol": lambda at: int(getattr(_group(at), "protocol_name", None) is not None),
         }
@@ -235,11 +199,11 @@ class AnyCoordinator:
                 return group.generation
             case "previous":
                 return -9
-        return sum(1 << self.bits[one] for one in _read_partitions(group.members[who].assignment))
+        return sum(1 << self.bits[one] for one in read_partitions(group.members[who].assignment))
 
     def tell_assignment(self, assignment: bytes) -> str:
         """The assignment in a SyncGroup response, as text."""
-        return list_partitions(_read_partitions(assignment))
+        return list_partitions(read_partitions(assignment))
 
     def choices(self, at: Broker) -> Iterable[Choice]:
         """The choices: timers expire, and another broker takes over."""
@@ -273,7 +237,7 @@ class AnyCoordinator:
                 return self._after(at._replace(made=tuple(sorted(made.items()))), done, order.body)
             case (TimerKind(), str()):
                 due = run_out(_group(at), given, NOW)
-                return self._after(at, broker.handle_timer(at.state.with_group(due), self.context))
+                return self._after(at, broker.handle_timer(at.state.with_group(due), self.context), given)
             case Missed(sender, order):  # it was handled, but is lost with its broker
                 return self._fail_over(at, sends=[(sender, (order, FOUND if order == FIND else DISCONNECTED))])
             case str() if given not in TAKES_OVER:
@@ -285,9 +249,10 @@ class AnyCoordinator:
         stored = at.log if isinstance(_group(at), ClassicGroup) else at.state
         loaded, broken = load(stored, self.context), []
         if how in (FROM_COMPACTED, FROM_CLEANED):
-            wanted, loaded = loaded, CoordinatorStep(load_from(at.records, how, self.context))
-            found = (timeless(one.state).groups.get(GROUP) for one in (wanted, loaded))
-            broken = [] if say_the_same(*found) else [SAYS_THE_SAME]
+            read = list_loaded(at.records, how, self.context)
+            wanted, *found = (timeless(one).groups.get(GROUP) for one in (loaded.state, *read))
+            broken = [] if all(say_the_same(wanted, one) for one in found) else [SAYS_THE_SAME]
+            loaded = CoordinatorStep(read[0])
         after = self._note(at, loaded)
         ended = [
             (one.sender, (one.order, body)) for one, body in end_delayed(_group(at), how, self.context) if not one.late
@@ -296,31 +261,18 @@ class AnyCoordinator:
             after._replace(elsewhere=frozenset(self.names)) if how == MOVES else after, [*ended, *sends], broken
         )
 
-    def _after(self, at: Broker, done: CoordinatorStep[Coordinator], request: Any = None) -> Step:
+    def _after(self, at: Broker, done: CoordinatorStep[Coordinator], request: Any) -> Step:
         """The step of the model after a request or a timer, with the invariants that it breaks."""
         before, after = _group(at), done.state.groups.get(GROUP)
         given_up = find_unanswered(before, after, done.answers)
         answers: Iterable[tuple[Any, Any]] = (*done.answers, *((token, TIMED_OUT) for token in given_up))
         sends = [(token.sender, (token.order, body)) for token, body in answers if not token.late]
-        sent = request if isinstance(request, ConsumerGroupHeartbeatRequest) else None
         noted = self._note(at, done)
-        asked = [*_check_group(before, after, noted.log.groups.get(GROUP)), *_ask_commit(before, request, done.answers)]
-        answered = [*(token for token, _ in done.answers), *waiting(after)]
-        told_apart = [
-            token for token in answered if not token.late
-        ]  # a process may send equal ones, which it abandoned
-        asked += [] if len(told_apart) == len({*told_apart}) else [ANSWERED_ONCE]
-        asked += [] if request is None or any(_is_for(one, request) for one in answered) else [ANSWERED]
-        asked += [] if _joins_as_asked(after, request, done.answers) else [JOINED]
-        is_asked = Rule.CLASSIC_REJOINS_BEHIND_TARGET in self.context.dialect
-        if is_asked and isinstance(before, ConsumerGroup) and isinstance(request, HeartbeatRequest):
-            asked += _ask_heartbeat(before, request, done.answers, self.context)
+        stored = noted.log.groups.get(GROUP)
+        asked = [*find_broken((before, after, stored), request, done.answers, self.context)]
         if isinstance(after, ConsumerGroup):
-            asked += [] if _timers_follow(after, request, done.answers) else [TIMED]
-            was = before if isinstance(before, ConsumerGroup) else None
-            answer = done.answers[0] if sent is not None and done.answers else None
-            found = broken_in_consumer_group(Moment(was, after, self.context, sent, answer), held_before=True)
-            asked += [name for name in found if name not in OF_HEARTBEATS]
+            logged = at.log if isinstance(before, ClassicGroup) else at.state
+            asked += [] if tell(logged, done, GROUP, self.context.dialect) else [TELLS]
         return Step(noted, sends, asked)
 
     def _note(self, at: Broker, done: CoordinatorStep[Coordinator]) -> Broker:
@@ -355,11 +307,6 @@ class AnyCoordinator:
         return "; ".join((f"{group.state.name}, epoch {group.epoch}, target {group.target_epoch}", *texts))
 
 
-def _is_all_classic(group: Group | None) -> bool:
-    """Whether it is a consumer group of classic members alone."""
-    return isinstance(group, ConsumerGroup) and bool(group.members) and group.members.classic == len(group.members)
-
-
 def next_number(made: int, order: Any, *, converts: bool) -> int:
     """The number of the member id that the sender of a request may get."""
     return max(made, IDS_OF_A_LIFE * getattr(order, "life", 0)) if converts else made
@@ -371,46 +318,6 @@ def is_used(fresh: str, body: Any, answers: Iterable[Answer], group: Group | Non
         return False
     answered_ids = (one.body.member_id for one in answers if isinstance(one.body, JoinGroupResponse))
     return any(who.endswith(fresh) for who in (*answered_ids, *(group.members if group is not None else ())))
-
-
-def waiting(group: Group | None) -> Iterator[Any]:
-    """The tokens of requests that are answered later."""
-    if isinstance(group, ClassicGroup):
-        for delayed in (group.delayed_joins, group.delayed_syncs):
-            yield from (delayed[who].token for who in sorted(delayed))
-
-
-def _is_for(token: Any, request: Any) -> bool:
-    return token.order.body is request
-
-
-def _joins_as_asked(after: Group | None, request: Any, answers: Iterable[tuple[Any, Any]]) -> bool:
-    """Whether a classic group has the protocols of the member whose join was accepted, or waits."""
-    if not isinstance(after, ClassicGroup) or not isinstance(request, JoinGroupRequest):
-        return True
-    joined = [who for who, delayed in after.delayed_joins.items() if _is_for(delayed.token, request)]
-    joined += [
-        body.member_id for token, body in answers if _is_for(token, request) and body.error_code is ErrorCode.NONE
-    ]
-    asked = tuple((one.name, one.metadata) for one in request.protocols)
-    return all(after.members[who].protocols == asked for who in joined if who in after.members)
-
-
-def _timers_follow(after: ConsumerGroup, request: Any, answers: Iterable[tuple[Any, Any]]) -> bool:
-    """Whether the timers for the join and sync of a classic member run according to the answer that it gets."""
-    body = next((body for token, body in answers if _is_for(token, request)), None)
-    who = getattr(request, "member_id", "") or getattr(body, "member_id", "")
-    if who not in after.members.by_id:
-        return True
-    joins, syncs = ((kind, who) in after.timers for kind in (TimerKind.JOIN, TimerKind.SYNC))
-    match request, getattr(body, "error_code", None):
-        case JoinGroupRequest(), ErrorCode.NONE:
-            return syncs and not joins
-        case SyncGroupRequest(), ErrorCode.NONE:
-            return not syncs
-        case HeartbeatRequest() | SyncGroupRequest(), ErrorCode.REBALANCE_IN_PROGRESS:
-            return joins
-    return True
 
 
 def end_delayed(group: Group | None, how: str, context: Context) -> list[tuple[Any, Any]]:
@@ -490,72 +397,9 @@ def _missing(group: Group | None, name: str, feature: str) -> int:
     return sum(1 << number_of(who) for who in found if who[0] == name)
 
 
-def _check_group(before: Any, after: Any, stored: Any) -> Iterator[str]:
-    """The invariants of a group that a step breaks; `stored` is the group as its log has it."""
-    if isinstance(before, ClassicGroup) and isinstance(after, ConsumerGroup):
-        given = (decode_assignment(one.assignment) for one in before.members.values() if one.assignment)
-        yield from [DATA] if any(one.user_data for one in given) else []
-    if isinstance(after, ClassicGroup):
-        yield from find_broken(after)
-        if isinstance(before, ClassicGroup) and not counts_generations(before, after):
-            yield COUNTS
-        if not is_stored(after, stored):
-            yield STORED
-        has_joined = isinstance(before, ClassicGroup) and before.leader in before.delayed_joins
-        if has_joined and before.leader in after.members and before.leader != after.leader:
-            yield LEADER_STAYS
-        of_consumers = after.protocol_type == PROTOCOL_TYPE and after.state is ClassicState.STABLE
-        if of_consumers and not all(map(_subscribes_to_it, after.members.values())):
-            yield SUBSCRIBED
-    if (
-        before is not None
-        and type(before) is type(after)
-        and not (before.is_empty and isinstance(before, ConsumerGroup))
-    ):
-        fell = after.generation < before.generation if isinstance(after, ClassicGroup) else after.epoch < before.epoch
-        if fell:
-            yield NEVER_FALLS
-
-
-def _ask_commit(group: Group | None, request: Any, answers: Sequence[Answer]) -> Iterator[str]:
-    """The invariants that a commit breaks: it may not commit a partition that is assigned to another member."""
-    if isinstance(request, OffsetCommitRequest) and isinstance(group, ClassicGroup) and answers:
-        body: Any = answers[0].body
-        results = ((topic.name, one) for topic in body.topics for one in topic.partitions)
-        accepted = {(name, one.partition_index) for name, one in results if one.error_code is ErrorCode.NONE}
-        others = (member for who, member in group.members.items() if who != request.member_id)
-        if any(not accepted.isdisjoint(_read_partitions(member.assignment)) for member in others):
-            yield FORMER_OWNER
-
-
-def _ask_heartbeat(
-    group: ConsumerGroup, request: HeartbeatRequest, answers: Sequence[Answer], context: Context
-) -> Iterator[str]:
-    """The invariants that a heartbeat breaks: a stable member at the target epoch is not told to rejoin in vain."""
-    member = group.members.by_id.get(request.member_id)
-    rejoins = any(one.body == HeartbeatResponse(ErrorCode.REBALANCE_IN_PROGRESS) for one in answers)
-    if member is None or not rejoins or (_is_all_classic(group) and Rule.CLASSIC_COMPUTES_TARGET in context.dialect):
-        return
-    if member.current.state is Settled.STABLE and member.epoch >= group.target_epoch:
-        yield FOR_SOMETHING
-
-
-def _subscribes_to_it(member: ClassicGroupMember) -> bool:
-    """Whether a consumer subscribes, by each of its assignors, to every topic of its assignment."""
-    given = _read_partitions(member.assignment)
-    if not given:
-        return True
-    topics = {topic for topic, _ in given}
-    return all(topics <= {*decode_subscription(one.metadata).topics} for one in member.protocols)
-
-
 def _group(at: Broker) -> Group | None:
     found: Group | None = at.state.groups.get(GROUP)
     return found
-
-
-def _read_partitions(assignment: bytes) -> tuple[TopicPartition, ...]:
-    return decode_assignment(assignment).partitions if assignment else ()
 
 
 def _short(who: str) -> str:

@@ -17,7 +17,6 @@ import numpy as np
 
 from fsm.check.kafka.application import ASSIGNS_NEW, BROKER, NOW
 from fsm.check.kafka.classic.coordinator import (
-    ASKED_OF_STEPS,
     MANY_IDS,
     NOT_JOINED,
     NOT_SYNCED,
@@ -25,7 +24,9 @@ from fsm.check.kafka.classic.coordinator import (
     describe_gone,
 )
 from fsm.check.kafka.classic.member import ASSIGNORS, ClassicModel, number_of
+from fsm.check.kafka.classic.promises import ASKED_OF_STEPS
 from fsm.check.kafka.classic.replay import ClassicReplay, LiveClassic
+from fsm.check.kafka.classic.shell import ASKED_OF_MEMBERS
 from fsm.check.kafka.consumer.compaction import SAYS_THE_SAME
 from fsm.check.kafka.consumer.group import (
     ANSWERS,
@@ -151,7 +152,7 @@ def classic_group(
         {"interrupted": asked.keeps_too_long, "late_join": asked.joins_late, "restarts": asked.restarts_twice},
         kinds,
         replay=lambda path: find_times(path, make, {one.name: one for one in consumers}),
-        asked_of_steps=(*ASKED_OF_STEPS, ASSIGNS_NEW, *([SAYS_THE_SAME] if compaction else [])),
+        asked_of_steps=(*ASKED_OF_STEPS, ASSIGNS_NEW, *ASKED_OF_MEMBERS, *([SAYS_THE_SAME] if compaction else [])),
         not_modelled=NOT_MODELLED,
     )
 
@@ -250,6 +251,10 @@ class ClassicGroupProperties(GroupProperties):
 
     def _of_subscriptions(self) -> list[Property]:
         """The properties if subscriptions change: a classic consumer keeps its partitions until it has rejoined."""
+        return []
+
+    def _of_requests(self) -> list[Property]:
+        """None: joins and syncs wait at the coordinator."""
         return []
 
     def _one_process(self, view: View) -> Mask:

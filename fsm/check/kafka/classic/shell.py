@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 from fsm.check.kafka.application import SYNC_CALL, App, Driven
 from fsm.check.kafka.descriptions import Seen
-from fsm.member.classic.state import ClassicMember, RemainingSteps
+from fsm.check.kafka.shares import EVEN, STICKY, ask_leader
+from fsm.member.classic.invariants import INVARIANTS, ObservedStep, find_broken
+from fsm.member.classic.state import ClassicEffect, ClassicInput, ClassicMember, RemainingSteps
 from fsm.member.events import (
     ApplicationEvent,
     BackgroundEvent,
@@ -21,7 +23,11 @@ from fsm.member.events import (
 from fsm.member.runtime.classic_shell import ClassicConsumerMember
 from fsm.member.timers import NEVER
 from fsm.protocol.assignment import Partitions
+from fsm.protocol.messages import SyncGroupRequest
 from fsm.tables.classic_member import Effect
+
+ASKED_OF_MEMBERS = (*(sentence for sentence, _ in INVARIANTS), EVEN, STICKY)
+"""The invariants that are checked on each step of a member."""
 
 
 class ClassicConsumer(NamedTuple):
@@ -58,6 +64,19 @@ class Shell(ClassicConsumerMember, Driven):
             self._calls, self._waiting[1] = 1, (UnsubscribeEvent.__name__, NEVER)
         if consumer.app is App.COMMITTING:
             self._waiting[SYNC_CALL] = SyncCommitEvent.__name__, NEVER
+
+    def _step(self, given: ClassicInput, now_ms: int) -> None:
+        """A step of the member; notes the invariants that it breaks."""
+        before, self._taken = self.member, list[ClassicEffect]()
+        super()._step(given, now_ms)
+        at = ObservedStep(before, given, self.member, self._taken, now_ms)
+        self.broken += find_broken(at)
+        for sent in at.list_sent(SyncGroupRequest):
+            self.broken += ask_leader(at.joined, sent)
+
+    def _take(self, effect: ClassicEffect) -> None:
+        self._taken.append(effect)
+        super()._take(effect)
 
     def _do(self, event: ApplicationEvent, now_ms: int) -> KafkaError | None:
         """Adds an event of a pass; the application's thread processes it."""

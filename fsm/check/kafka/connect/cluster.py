@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fsm.check.kafka.application import BROKER, GROUP, NOW
-from fsm.check.kafka.classic.coordinator import ASKED_OF_STEPS as ASKED_OF_GROUP
 from fsm.check.kafka.classic.coordinator import AnyCoordinator
 from fsm.check.kafka.classic.group import CLASSIC_SETTINGS, ClassicGroupProperties, speaking
+from fsm.check.kafka.classic.promises import ASKED_OF_STEPS as ASKED_OF_GROUP
 from fsm.check.kafka.connect.process import Order, list_units
 from fsm.check.kafka.connect.replay import replay
 from fsm.check.kafka.connect.topic import TOPIC, ConfigTopic, describe_reading

@@ -7,7 +7,7 @@ member has received.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,14 +17,19 @@ from fsm.check.kafka.consumer.compaction import (
     FROM_CLEANED,
     FROM_COMPACTED,
     SAYS_THE_SAME,
+    TELLS,
     Log,
     append,
-    load_from,
+    list_loaded,
     say_the_same,
+    tell,
 )
 from fsm.check.kafka.consumer.member import FIND, FOUND, LIVES, id_of, in_its_life
 from fsm.check.kafka.coordinator_looks import OF_CONSUMERS, look_at_group
 from fsm.check.kafka.descriptions import list_partitions
+from fsm.check.kafka.shares import EVEN, STICKY, ask_target
+from fsm.check.kafka.standing import OF_STANDING
+from fsm.check.kafka.standing import find_broken as find_outcasts
 from fsm.check.kafka.topics import Topics, mask
 from fsm.check.model import Choice, Component, Look, Missed, Received, Step
 from fsm.coordinator import coordinator as broker
@@ -61,7 +66,7 @@ VALID = "requests are valid"
 INVALID = frozenset({ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNKNOWN_SERVER_ERROR})
 FORMER_OWNER, OWNER = "a commit of a former owner is refused", "a commit of an owner is accepted"
 SUBSCRIBED = "no heartbeat assigns an unsubscribed topic"
-ASKED_OF_REQUESTS = (VALID, FORMER_OWNER, OWNER, SUBSCRIBED)
+ASKED_OF_REQUESTS = (VALID, FORMER_OWNER, OWNER, SUBSCRIBED, TELLS, EVEN, STICKY, *OF_STANDING)
 
 
 class Broker(NamedTuple):
@@ -163,11 +168,17 @@ class CoordinatorModel:
             case str() if given == MOVES:
                 return self._make_step(at, load(at.state, context), at._replace(elsewhere=frozenset(self.names)))
             case str() if given in (FROM_COMPACTED, FROM_CLEANED):
-                wanted, loaded = load(at.state, context).state, load_from(at.log, given, context)
-                step = self._make_step(at, CoordinatorStep(loaded))
-                found = (_timeless(one, has_interval=False).groups.get(GROUP) for one in (wanted, loaded))
-                return step._replace(broken=[*step.broken, *([] if say_the_same(*found) else [SAYS_THE_SAME])])
-        return self._make_step(at, let_pass(at.state, given, context))
+                loaded = list_loaded(at.log, given, context)
+                step = self._make_step(at, CoordinatorStep(loaded[0]), loaded=True)
+                wanted, *found = (
+                    _timeless(one, has_interval=False).groups.get(GROUP)
+                    for one in (load(at.state, context).state, *loaded)
+                )
+                lost = [] if all(say_the_same(wanted, one) for one in found) else [SAYS_THE_SAME]
+                return step._replace(broken=[*step.broken, *lost])
+        done = let_pass(at.state, given, context)
+        step = self._make_step(at, done)
+        return step._replace(broken=[*step.broken, *self._ask_standing(at, done, given)])
 
     def _handle(self, at: Broker, sender: str, order: Any, late: bool) -> Step:
         done = broker.handle(at.state, request(0, sender, order, self._context), self.context(at.topics))
@@ -180,7 +191,12 @@ class CoordinatorModel:
         if sent is not None and Rule.SUBSCRIPTION_FILTERS_TARGET in self._context.dialect:
             asked = _ask_subscription(done.state, sent, self.known.all_names)
         step = self._make_step(at, done, sends=answers, sent=sent, answer=answer)
-        return step._replace(broken=[*step.broken, *asked])
+        return step._replace(broken=[*step.broken, *asked, *self._ask_standing(at, done, order.body)])
+
+    def _ask_standing(self, at: Broker, done: CoordinatorStep[Coordinator], given: Any) -> Iterator[str]:
+        """The invariants of the standing of members that a request or a timer breaks."""
+        groups = consumer_group_of(at.state), consumer_group_of(done.state)
+        return find_outcasts(*groups, given, done.answers, self.context(at.topics))
 
     def _make_step(
         self,
@@ -191,14 +207,21 @@ class CoordinatorModel:
         sends: Sequence[tuple[str, Any]] = (),
         sent: ConsumerGroupHeartbeatRequest | None = None,
         answer: Answer | None = None,
+        loaded: bool = False,
     ) -> Step:
-        """Makes a step and checks the coordinator's invariants; `around` has what changes besides the coordinator."""
+        """Makes a step and checks the coordinator's invariants; `around` has what changes besides the coordinator.
+
+        Another broker may have `loaded` it from a log.
+        """
         around, after, asked = around or before, done.state, list[str]()
         group = consumer_group_of(after)
         if group is not None:
             was, context = consumer_group_of(before.state), self.context(around.topics)
             same = around.topics == before.topics
             asked = find_broken(Moment(was, group, context, sent, answer), held_before=same)
+            if done.happened and not loaded and not tell(before.state, done, GROUP, context.dialect):
+                asked.append(TELLS)
+            asked += ask_target(was, group, context)
         if getattr(answer and answer.body, "error_code", None) in INVALID:
             asked = [VALID, *asked]
         log = append(before.log, done.records) if self.compacts else ()

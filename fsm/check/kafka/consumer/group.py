@@ -16,7 +16,14 @@ from fsm.check.kafka.application import ASSIGNS_NEW, BROKER, NOW
 from fsm.check.kafka.consumer.compaction import SAYS_THE_SAME
 from fsm.check.kafka.consumer.coordinator import ASKED_OF_REQUESTS, CoordinatorModel
 from fsm.check.kafka.consumer.member import LIVES, ConsumerModel, Setting, id_of
-from fsm.check.kafka.consumer.shell import JOINS_EMPTY, KEEPS_EPOCH, LEAVES, ONE_HEARTBEAT, select_invariants
+from fsm.check.kafka.consumer.shell import (
+    JOINS_EMPTY,
+    KEEPS_EPOCH,
+    LEAVES,
+    LEAVES_AT_ONCE,
+    ONE_HEARTBEAT,
+    select_invariants,
+)
 from fsm.check.kafka.descriptions import count_omitted, describe_message, is_consumer_join
 from fsm.check.kafka.group_properties import GroupProperties
 from fsm.check.kafka.live.replay import Cast, replay
@@ -211,7 +218,7 @@ def list_asked_of_members(dialects: Sequence[MemberDialect]) -> Iterator[str]:
         if any(one in select_invariants(dialect) for dialect in dialects):
             yield f"{one.name} {one.statement}"
     yield from [JOINS_EMPTY] if any(Choice.JOIN_AFTER_RELEASES in one for one in dialects) else []
-    yield from (KEEPS_EPOCH, ONE_HEARTBEAT, ASSIGNS_NEW, LEAVES)
+    yield from (KEEPS_EPOCH, ONE_HEARTBEAT, ASSIGNS_NEW, LEAVES, LEAVES_AT_ONCE)
 
 
 def fewer_of(topics: Iterable[str]) -> tuple[str, ...]:

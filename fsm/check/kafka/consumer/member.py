@@ -155,6 +155,7 @@ class ConsumerModel:
             "uses": lambda c: mask(places(c), self.known.places),
             "begins": lambda c: 0 if c.member.run is None else mask(c.member.run.full, bits) & ~mask(c.using, bits),
             "omitted": lambda c: (1 << len(bits)) - 1 if c.member.sent is None else 0,
+            "awaits": lambda c: _count_awaited(c.member),
             "ended": lambda c: int(c.app in (App.CRASHED, App.DEAD)),
             "crashed": lambda c: int(c.app is App.CRASHED),
             "silent": lambda c: int(c.app is App.CLOSED or _is_silent(c)),
@@ -294,6 +295,12 @@ class ConsumerModel:
             case Missed(message=(order, _)) | Undelivered(message=order) if order != FIND:
                 shell.receive_answer(order, TIMED_OUT, 0.0, NOW)
         return doing
+
+
+def _count_awaited(member: Member) -> int:
+    """How many answers the member waits for, before it sends another heartbeat or commit by itself."""
+    commits = (member.commit is not None and member.commit.request.in_flight) + member.auto_commit.in_flight
+    return member.heartbeat_in_flight + commits
 
 
 def _is_silent(consumer: Consumer) -> bool:

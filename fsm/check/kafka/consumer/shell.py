@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fsm.check.kafka.application import FAR, NOW, SYNC_CALL, App, Driven
 from fsm.check.kafka.descriptions import Seen
-from fsm.member.consumer.decisions import SILENT
+from fsm.member.consumer.decisions import SILENT, remains
 from fsm.member.consumer.invariants import INVARIANTS, Invariant, Status, find_broken
 from fsm.member.consumer.predicates import ObservedStep
 from fsm.member.consumer.state import Member
@@ -22,13 +22,15 @@ from fsm.member.events import (
     SyncCommitEvent,
     UnsubscribeEvent,
 )
-from fsm.member.inputs import Answered, MemberInput
+from fsm.member.inputs import Answered, MemberInput, Tick
 from fsm.member.runtime.consumer_shell import CALLBACK, ConsumerMember
 from fsm.member.timers import NEVER
 from fsm.protocol.assignment import Partitions
 from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from fsm.tables.consumer_member import State
 
 LEAVES = "a closing member sends a leave"
+LEAVES_AT_ONCE = "a leave waits for no other answer"
 KEEPS_EPOCH = "a member adopts the epoch of each response"
 JOINS_EMPTY = "a joining member uses no partition"
 ONE_HEARTBEAT = "a step sends at most one heartbeat"
@@ -116,11 +118,18 @@ class Shell(ConsumerMember, Driven):
     def _ask(self, given: MemberInput, effects: tuple[MemberEffect, ...]) -> None:
         """Checks the invariants of a step of the member."""
         before, self._before = self._before, self.member
+        at = ObservedStep(before, given, Done(self.member, effects), outstanding=0)
+        self.broken += [] if _leaves_at_once(at) else [LEAVES_AT_ONCE]
         if effects or self.member is not before:
-            at = ObservedStep(before, given, Done(self.member, effects), outstanding=0)
             self.broken += [f"{one.name} {one.statement}" for one in find_broken(at) if one in self._asked]
             self.broken += [] if _keeps_epoch(at) else [KEEPS_EPOCH]
             self.broken += [ONE_HEARTBEAT] if sum(map(_is_heartbeat, effects)) > 1 else []
+
+
+def _leaves_at_once(at: ObservedStep) -> bool:
+    """Whether a tick ends LEAVING, unless the member waits for its coordinator, or is to remain in its group."""
+    may_leave = at.before.state is State.LEAVING and at.before.client.coordinator_known and not remains(at.before)
+    return not (may_leave and isinstance(at.given, Tick)) or at.after.state is not State.LEAVING
 
 
 def _is_heartbeat(effect: MemberEffect) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fsm.check.kafka.application import BROKER, NOW
-from fsm.check.kafka.classic.coordinator import ASKED_OF_STEPS, FOR_SOMETHING, OF_HEARTBEATS, AnyCoordinator
+from fsm.check.kafka.classic.coordinator import AnyCoordinator
 from fsm.check.kafka.classic.group import (
     CLASSIC_SETTINGS,
     NOT_OF_ANY_CLASSIC_MEMBER,
@@ -24,7 +24,9 @@ from fsm.check.kafka.classic.group import (
     wires,
 )
 from fsm.check.kafka.classic.member import ClassicModel
+from fsm.check.kafka.classic.promises import ASKED_OF_STEPS, FOR_SOMETHING, OF_HEARTBEATS
 from fsm.check.kafka.classic.replay import ClassicReplay, LiveClassic
+from fsm.check.kafka.classic.shell import ASKED_OF_MEMBERS
 from fsm.check.kafka.consumer.compaction import SAYS_THE_SAME
 from fsm.check.kafka.consumer.group import (
     INTERVAL_MS,
@@ -139,6 +141,7 @@ def mixed_group(
         lambda path: find_times(path, partial(_live, models, context), models),
         [
             *list_asked_of_members([dialect]),
+            *ASKED_OF_MEMBERS,
             *(name for name, _ in INVARIANTS if name not in OF_HEARTBEATS),
             *(name for name in ASKED_OF_STEPS if name not in given_up),
             *([SAYS_THE_SAME] if compaction else []),

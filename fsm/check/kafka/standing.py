@@ -1,0 +1,146 @@
+"""The standing of members of a group of either type: a step removes and refuses them only for a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+from fsm.coordinator.model.classic_group import ClassicGroup
+from fsm.coordinator.model.consumer_group import (
+    JOIN_GROUP_MEMBER_EPOCH,
+    LEAVE_GROUP_MEMBER_EPOCH,
+    ConsumerGroup,
+    GroupMember,
+)
+from fsm.coordinator.model.context import Context
+from fsm.coordinator.model.dialect import Choice
+from fsm.coordinator.model.groups import Group
+from fsm.coordinator.model.timers import TimerKind
+from fsm.protocol.assignment import flatten
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    ConsumerGroupHeartbeatRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
+from fsm.tables.classic_group import State as ClassicState
+from fsm.tables.consumer_group_member import State
+
+GOES = "a member goes for a reason"
+LEAVES = "who leaves is gone"
+STAYS = "a member in good standing is not refused"
+FITS = "a group grows up to the limit of its type"
+OF_STANDING = (GOES, LEAVES, STAYS, FITS)
+"""The invariants of a step."""
+OUTCAST = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.FENCED_INSTANCE_ID,
+    }
+)
+"""The errors after which a client is no member any more."""
+
+
+def find_broken(
+    before: Group | None, after: Group | None, given: Any, answers: Iterable[Any], context: Context
+) -> Iterator[str]:
+    """The invariants that a step breaks; `given` is the body of a request, or a timer: its kind, and whose it is."""
+    members = _list_members(before)
+    if not members.difference(_excuse(before, given)) <= _list_members(after):
+        yield GOES
+    here = {*_list_members(after), *getattr(after, "pending_join_members", ())}
+    if not here.isdisjoint(_list_leaving(before, given)):
+        yield LEAVES
+    if _stands_well(before, given, context) and any(_error_of(one) in OUTCAST for one in answers):
+        yield STAYS
+    is_same = type(before) is type(after)
+    if _count_places(after, is_same) > max(len(members) if is_same else 0, _limit_of(after, context)):
+        yield FITS
+
+
+def _list_members(group: Group | None) -> frozenset[str]:
+    return frozenset(() if group is None else group.members)
+
+
+def _limit_of(group: Group | None, context: Context) -> int:
+    config = context.config
+    return config.group_max_size if isinstance(group, ClassicGroup) else config.group_consumer_max_size
+
+
+def _count_places(group: Group | None, is_same: bool) -> int:
+    """The members that count: in a join phase those that have joined, unless the group has just changed its type."""
+    if is_same and isinstance(group, ClassicGroup) and group.state is ClassicState.PREPARING_REBALANCE:
+        return len(group.delayed_joins)
+    return len(_list_members(group))
+
+
+def _find_holder(group: Group | None, instance_id: str | None) -> str | None:
+    """The member that has an instance id."""
+    return None if group is None or instance_id is None else group.members.static.get(instance_id)
+
+
+def _excuse(group: Group | None, given: Any) -> Collection[str]:
+    """The members that a request or a timer may remove."""
+    match given:
+        case ConsumerGroupHeartbeatRequest(member_epoch=0) | JoinGroupRequest():
+            holder = given.instance_id if isinstance(given, ConsumerGroupHeartbeatRequest) else given.group_instance_id
+            return {given.member_id, _find_holder(group, holder) or ""}
+        case ConsumerGroupHeartbeatRequest() | LeaveGroupRequest():
+            return _list_leaving(group, given)
+        case (TimerKind.JOIN, "") if isinstance(group, ClassicGroup):
+            return {i for i, one in group.members.items() if one.instance_id is None and i not in group.delayed_joins}
+        case (TimerKind.SYNC, "") if isinstance(group, ClassicGroup):
+            return group.pending_sync_members
+        case (TimerKind(), str(who)):
+            return {who}
+    return ()
+
+
+def _list_leaving(group: Group | None, given: Any) -> Collection[str]:
+    """The members that a request takes out of the group, each under the instance id that it has, or under none."""
+    match given:
+        case ConsumerGroupHeartbeatRequest(member_id=who, member_epoch=epoch) if epoch == LEAVE_GROUP_MEMBER_EPOCH:
+            leaving = [(who, given.instance_id)]
+        case LeaveGroupRequest():
+            leaving = [(one.member_id, one.group_instance_id) for one in given.members]
+        case _:
+            return ()
+    named = (_find_holder(group, instance_id) if instance_id else who for who, instance_id in leaving)
+    return {one for one, (who, _) in zip(named, leaving, strict=True) if one is not None and who in ("", one)}
+
+
+def _stands_well(group: Group | None, given: Any, context: Context) -> bool:
+    """Whether a request names a member, its instance id if it has one, and its generation or epoch."""
+    who = getattr(given, "member_id", "")
+    if group is None or who not in group.members:
+        return False
+    member: Any = group.members[who]
+    match given:
+        case ConsumerGroupHeartbeatRequest() if isinstance(group, ConsumerGroup):
+            return given.instance_id == member.instance_id and _has_its_epoch(member, given, context)
+        case HeartbeatRequest() | SyncGroupRequest() if given.group_instance_id == member.instance_id:
+            if isinstance(group, ClassicGroup):
+                return given.generation_id == group.generation
+            return bool(member.is_classic and given.generation_id == member.epoch)
+    return False
+
+
+def _has_its_epoch(member: GroupMember, sent: ConsumerGroupHeartbeatRequest, context: Context) -> bool:
+    """Whether a heartbeat has the member's epoch, or the one before an answer that was lost; or joins once more."""
+    epoch, now = sent.member_epoch, member.current
+    if now.epoch <= 0 or now.state is State.UNKNOWN:
+        return False
+    if epoch == JOIN_GROUP_MEMBER_EPOCH:
+        return Choice.EPOCH_ZERO_ALWAYS_PASSES in context.dialect
+    owned = None if sent.topic_partitions is None else set(flatten(sent.topic_partitions))
+    lost_an_answer = epoch == now.previous_epoch and owned is not None and owned <= dict(now.assigned).keys()
+    return epoch == now.epoch or (epoch > 0 and lost_an_answer)
+
+
+def _error_of(answer: Any) -> ErrorCode:
+    code: ErrorCode = getattr(answer.body, "error_code", ErrorCode.NONE)
+    return code

@@ -1,0 +1,156 @@
+"""The invariants of a step of a classic member, each as a sentence.
+
+A generation is a promise of the coordinator: a member gives it up only on its word, on its own way out, or when nobody
+polls; and then it does. The leader gives nobody more than its share.
+
+Source: `AbstractCoordinator` and `ConsumerCoordinator` of apache/kafka at 00b63173cd0a, by reading; KIP-62, KIP-429.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from fsm.member.classic.decisions import find_commit_error
+from fsm.member.classic.state import ClassicAnswered, ClassicEffect, ClassicMember, UnsentClassicRequest
+from fsm.member.effects import Enqueued
+from fsm.member.events import PartitionsAssignedEvent, UnsubscribeEvent
+from fsm.member.inputs import Tick
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    UNKNOWN_MEMBER_ID,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    OffsetCommitResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from fsm.tables.classic_member import State
+
+OUTCAST = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
+"""The errors by which the coordinator ends a generation."""
+
+
+class ObservedStep(NamedTuple):
+    """A step of a member: before, input, after, effects, instant."""
+
+    before: ClassicMember
+    given: Any
+    after: ClassicMember
+    effects: Sequence[ClassicEffect]
+    now_ms: int
+
+    def list_sent(self, body: type) -> list[Any]:
+        """The requests of this type that it sends."""
+        orders = (one.body for one in self.effects if isinstance(one, UnsentClassicRequest))
+        return [one for one in orders if isinstance(one, body)]
+
+    @property
+    def answer(self) -> Any:
+        """The answer that is handled; that to a join waits for a poll."""
+        if self.before.unread is not None and self.after.unread is None:
+            return self.before.unread[1]
+        return self.given.answer if isinstance(self.given, ClassicAnswered) else None
+
+    @property
+    def joined(self) -> JoinGroupResponse | None:
+        """The answer to a join that is handled."""
+        return self.answer if isinstance(self.answer, JoinGroupResponse) else None
+
+    @property
+    def error(self) -> ErrorCode:
+        """The error of the answer that is handled."""
+        if isinstance(self.answer, OffsetCommitResponse):
+            return find_commit_error(self.answer)
+        known = isinstance(self.answer, HeartbeatResponse | JoinGroupResponse | SyncGroupResponse)
+        return self.answer.error_code if known else ErrorCode.NONE
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the coordinator ends the member's own generation.
+
+        A commit of an earlier one counts, too, as in Kafka, unless the member is about to get another one.
+        """
+        if self.error not in OUTCAST:
+            return False
+        if isinstance(self.answer, OffsetCommitResponse) and self.before.state is not State.PREPARING_REBALANCE:
+            return True
+        sent = self.before.unread[0] if self.joined and self.before.unread else self.given.request.generation
+        return bool(sent == self.before.generation)
+
+    @property
+    def goes(self) -> bool:
+        """Whether the member is on its way out, or out for want of a poll, which only a tick notices."""
+        was, now, given = self.before, self.after, self.given
+        leaves = was.unsubscribing is not None or isinstance(given, UnsubscribeEvent) or now.closing is not None
+        return leaves or (isinstance(given, Tick) and self.now_ms >= was.heartbeats.poll_due_ms)
+
+
+def _keeps_its_generation(at: ObservedStep) -> bool:
+    """A join that begins another generation replaces it; an assignment that came too late ends it, too."""
+    was, now = at.before.generation, at.after.generation
+    if was.is_reset or not now.is_reset or at.goes or at.before.completion is not None:
+        return True
+    return at.is_told
+
+
+def _keeps_its_id(at: ObservedStep) -> bool:
+    was, now = at.before.generation.member_id, at.after.generation.member_id
+    if was == UNKNOWN_MEMBER_ID or now != UNKNOWN_MEMBER_ID or at.goes or at.before.completion is not None:
+        return True
+    return at.is_told and at.error is not ErrorCode.ILLEGAL_GENERATION
+
+
+def _believes_the_coordinator(at: ObservedStep) -> bool:
+    """A commit or sync that is told of another holder of its instance id only throws: the next heartbeat hears it."""
+    given, was = at.given, at.before.generation
+    if not isinstance(given, ClassicAnswered) or at.joined or given.request.generation != was or was.is_reset:
+        return True
+    throws = at.error is ErrorCode.FENCED_INSTANCE_ID and not isinstance(given.answer, HeartbeatResponse)
+    return at.error not in OUTCAST or throws or at.after.generation != was
+
+
+def _says_that_it_leaves(at: ObservedStep) -> bool:
+    """A dynamic member whose coordinator is known, in the step in which it gives up its id on its way out."""
+    was, now = at.before, at.after
+    if not at.goes or was.config.is_static or was.state is State.UNJOINED or now.state is not State.UNJOINED:
+        return True
+    may_say = was.coordinator_known and was.generation.member_id != UNKNOWN_MEMBER_ID and at.error not in OUTCAST
+    return not may_say or bool(at.list_sent(LeaveGroupRequest))
+
+
+def _asks_one_thing_at_a_time(at: ObservedStep) -> bool:
+    asked = len(at.list_sent(JoinGroupRequest)) + len(at.list_sent(SyncGroupRequest))
+    return asked <= (1 if not at.before.join_out or _ends_join(at) else 0)
+
+
+def _ends_join(at: ObservedStep) -> bool:
+    """Whether the join or sync that was out is over."""
+    asked = at.given.request.body if isinstance(at.given, ClassicAnswered) else None
+    return isinstance(asked, JoinGroupRequest | SyncGroupRequest) or at.before.unread is not None
+
+
+def _assigns_what_is_subscribed(at: ObservedStep) -> bool:
+    """A pattern may match more topics on the leader."""
+    assigns = any(isinstance(one, Enqueued) and isinstance(one.event, PartitionsAssignedEvent) for one in at.effects)
+    wanted = at.after.topics
+    if not assigns or wanted is None or at.after.pattern is not None:
+        return True
+    return all(topic in wanted for topic, _ in at.after.owned)
+
+
+INVARIANTS: tuple[tuple[str, Callable[[ObservedStep], bool]], ...] = (
+    ("a generation is given up only at the coordinator's word or on the way out", _keeps_its_generation),
+    ("a member id is given up only at the coordinator's word or on the way out", _keeps_its_id),
+    ("who is told that its generation is over gives it up", _believes_the_coordinator),
+    ("a dynamic member says that it leaves", _says_that_it_leaves),
+    ("a member asks to join or to sync and not both", _asks_one_thing_at_a_time),
+    ("what is assigned is subscribed to", _assigns_what_is_subscribed),
+)
+
+
+def find_broken(at: ObservedStep) -> Iterator[str]:
+    """The invariants that a step breaks."""
+    return (sentence for sentence, holds in INVARIANTS if not holds(at))
