@@ -107,9 +107,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _refuse(message: str) -> int:
-    from fsm.render.wording import show
+    from fsm.render.wording import show_line
 
-    print(f"fsm: {show(' '.join(message.split()), len(message))}", file=sys.stderr)  # noqa: T201
+    print(f"fsm: {show_line(message)}", file=sys.stderr)  # noqa: T201
     return 2
 
 

@@ -159,6 +159,7 @@ def _logs(paths: list[Path]) -> list[Path]:
     Raises `InputError` for a missing path, for a file among the paths that is no log, and if there is no log at all.
     """
     from fsm.logs.reading.pieces import Unreadable
+    from fsm.render.wording import show_line
     from fsm.spark.sources import find
 
     inputs = find(paths, archives=True)
@@ -167,7 +168,7 @@ def _logs(paths: list[Path]) -> list[Path]:
     for one in (*inputs.unreadable, *archives):
         if one.file in named:
             raise InputError(one.reason, one.file, "give files of logs")
-        print(f"fsm: {one.file}: passed over: {one.reason}", file=sys.stderr)  # noqa: T201
+        print(f"fsm: {show_line(f'{one.file}: passed over: {one.reason}')}", file=sys.stderr)  # noqa: T201
     return [source.path for source in inputs.sources if not source.archive]
 
 

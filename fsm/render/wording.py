@@ -37,6 +37,11 @@ def _escape(character: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+def show_line(text: str) -> str:
+    """A whole text in a form that may be shown, on one line."""
+    return " ".join(show(text, len(text)).split())
+
+
 def name(text: str) -> str:
     """A name in a form that may be shown, on one line."""
     return " ".join(show(text, NAME_LIMIT).split())

@@ -154,9 +154,11 @@ def test_what_cannot_be_read_is_said_once(logs: Path, capsys: pytest.CaptureFixt
     """However often it is looked for what is new."""
     (logs / "core").write_bytes(bytes(range(32)) * 64)
     os.mkfifo(logs / "pipe")
+    os.mkfifo(logs / "a\x1b[2J\nerror: b")
     follow()
     printed = [line for line in capsys.readouterr().err.splitlines() if "logs/" in line]
     assert printed == [
+        r"fsm: logs/a\x1b[2J error: b: not a regular file; it is not followed",
         "fsm: logs/core: binary file; it is not followed",
         "fsm: logs/pipe: not a regular file; it is not followed",
     ]

@@ -200,6 +200,10 @@ def test_a_folder_of_logs_is_drawn_as_its_files_are(tmp_path: Path, capsys: pyte
     image.write_bytes(bytes(range(256)))
     assert main(["draw", "--timeline", str(below), "-o", str(tmp_path / "folder")]) == 0
     assert capsys.readouterr().err == f"fsm: {image}: passed over: binary file\n"
+    hostile = image.rename(below / "a\x1b[2J\nb.png")
+    assert main(["draw", "--timeline", str(below), "-o", str(tmp_path / "folder")]) == 0
+    assert capsys.readouterr().err == rf"fsm: {below}/a\x1b[2J b.png: passed over: binary file" + "\n"
+    hostile.rename(image)
     name = "connect-s02_leave.svg"
     assert (tmp_path / "folder" / name).read_bytes() == (tmp_path / "files" / name).read_bytes()
     assert main(["draw", "--timeline", *logs, str(image), "-o", str(tmp_path / "named")]) == 2

@@ -173,6 +173,17 @@ def test_a_checksum_behind_the_last_member_is_looked_at(tmp_path: Path) -> None:
     assert "CRC check failed" in str(problem)
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED])
+def test_a_member_of_a_zip_with_a_wrong_checksum_is_read_to_its_end(method: int, tmp_path: Path) -> None:
+    """What the checksum is of may be whole; that it is wrong is said."""
+    data = bytearray(pack_zip({"a.log": TEXT}, method))
+    data[data.rfind(b"PK\x01\x02") + 16] ^= 1
+    data[14] ^= 1
+    (member,), content, problem = read(bytes(data), tmp_path)
+    assert (content, problem) == ({"a.log": TEXT}, None)
+    assert "Bad CRC-32" in str(member.content.problem)
+
+
 def test_what_is_behind_the_end_mark_of_a_tar_is_a_problem(tmp_path: Path) -> None:
     """Several archives in one file: the others are not read, which is said."""
     for form in ("pax", "tar.gz", "tar.zst"):

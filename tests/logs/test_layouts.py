@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from time import process_time
 from typing import Literal
 
 import pyarrow
@@ -32,8 +33,8 @@ from fsm.logs import Client, Message, clients, formats
 from fsm.logs.exports import tables
 from fsm.logs.exports.recodings import HEAD, find_recoding
 from fsm.logs.layouts import stamps
-from fsm.logs.layouts.fields import json_object
-from fsm.logs.layouts.headers import find_program, score_logger
+from fsm.logs.layouts.fields import json_object, logfmt
+from fsm.logs.layouts.headers import Token, find_program, roles_of, score_logger
 from fsm.logs.layouts.layout import ENDS, GAPS, Description, marks_of
 from fsm.logs.layouts.pattern import in_layout
 from fsm.logs.reading.entries import LINE_LIMIT, parse_entry
@@ -495,6 +496,22 @@ def test_what_collects_the_lines_may_change_in_the_middle_of_a_file(before: str,
     assert len(layouts) == 2
     wanted = said(CLIENTS["java"], told, set())
     assert [replace(one, ts_ms=0, thread="") for one in found] == [replace(one, ts_ms=0, thread="") for one in wanted]
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (logfmt, "a='x'" + " " * 3_000 + "y' b=1 c='z'"),
+        (logfmt, 'a="x"' + "\t" * 30_000 + "]" * 30_000 + 'y" b=1'),
+        (lambda text: roles_of([Token("word", "")], [[text]]), "thread" * 10_000 + "\nx"),
+    ],
+    ids=["blanks", "brackets", "threads"],
+)
+def test_looking_for_fields_and_threads_takes_linear_time(function: Callable[[str], object], text: str) -> None:
+    """Ends of values, and names that contain what threads are called."""
+    begun = process_time()
+    function(text)
+    assert process_time() - begun < 1
 
 
 def test_what_mongodbs_shell_writes_around_values_is_no_part_of_them() -> None:

@@ -300,7 +300,7 @@ _TAIL = re.compile(r"[ \t]+\{(?=[\"}])")
 _MOST_TRIES = 20
 _DECODER = json.JSONDecoder(strict=False)
 _NAME = r"[A-Za-z_@][\w.@/-]{0,80}="
-_ENDS = rf"(?=[ \t]*[,}})\]/>]*[ \t]*(?:\Z|\n|[,;]?[ \t]+{_NAME}))"
+_ENDS = rf"(?=[ \t]*+[,}})\]/>]*+[ \t]*+(?:\Z|\n|(?:[,;][ \t]++|(?<=[ \t])){_NAME}))"
 _VALUES = (
     r'"(?:[^"\\\n]|\\.)*"(?![^\s,})\]/>])',
     rf'"(?:[^"\\]|\\.|"(?!{_ENDS}))*+(?:"|\Z)',

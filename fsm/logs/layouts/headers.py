@@ -28,7 +28,7 @@ _LEVELS = (
 LEVELS = frozenset(_LEVELS.split())
 _LEVEL = "(?i:" + "|".join(sorted(LEVELS, reverse=True)) + ")"
 _THREAD = re.compile(
-    r"(?i)\A(?!.*=\")(?:main|.*(?:thread|pool|executor|dispatcher|scheduler|worker-?\d|vert\.x|eventloop|http-|nio-|task-).*"
+    r"(?i)\A(?!.*=\")(?=.*\Z)(?:main|.*(?:thread|pool|executor|dispatcher|scheduler|worker-?\d|vert\.x|eventloop|http-|nio-|task-).*"
     r"|.*-C-\d+|.*\d-consumer|.*kafka-coordinator.*|.*connector-.*)\Z"
 )
 _BACKGROUND = re.compile(r"kafka-coordinator-heartbeat-thread(?: \| [^\s\]\)>\"]+)?")

@@ -7,6 +7,7 @@ import stat
 import struct
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -122,6 +123,31 @@ class _Bounded(io.FileIO):
         return super().read(size)
 
 
+class _Checked(io.RawIOBase):
+    """A member of a zip, whose checksum is compared behind its last byte: `ZipExtFile` compares it before it hands out
+    the last part, which is lost if the checksum is wrong."""
+
+    def __init__(self, handle: Any, checksum: int) -> None:
+        super().__init__()
+        handle._expected_crc = handle._orig_crc = None  # noqa: SLF001  the latter counts after a seek
+        self._handle = handle
+        self._checksum: int | None = checksum
+        self._found = 0
+
+    def read1(self, size: int, /) -> bytes:
+        """The next bytes. Raises one of `READ_ERRORS` instead of the end if the checksum is wrong."""
+        part = bytes(self._handle.read1(size))
+        self._found = zlib.crc32(part, self._found)
+        if size and not part and self._checksum not in (None, self._found):
+            raise zipfile.BadZipFile(f"Bad CRC-32 for file {self._handle.name!r}")
+        return part
+
+    def seek(self, place: int, whence: int = io.SEEK_SET, /) -> int:
+        """Moves to a place; what is read from there on has no checksum."""
+        self._checksum = None
+        return int(self._handle.seek(place, whence))
+
+
 def _read_zip(file: str) -> Iterator[Member]:
     with _Bounded(file) as plain:
         try:
@@ -135,7 +161,7 @@ def _read_zip(file: str) -> Iterator[Member]:
                 continue
             refusal, content = _explain_zip(info), open_bytes(b"")
             try:
-                content = content if refusal else DamageTolerant(archive.open(info))
+                content = content if refusal else DamageTolerant(_Checked(archive.open(info), info.CRC))
             except (*READ_ERRORS, *_MALFORMED) as problem:
                 refusal = f"damaged: {problem}"
             yield Member(name, _read_time(info), content, refusal)

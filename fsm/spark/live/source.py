@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 
 from fsm.audit.limits import Limits
 from fsm.logs.reading.pieces import Unreadable
+from fsm.render.wording import show_line
 from fsm.spark import sources
 from fsm.spark.live import plan
 from fsm.spark.live.follow_options import CHECKPOINT, TOPICS, Followed
@@ -136,7 +137,7 @@ def _find_copied(folder: Path, *, by_folder: bool) -> Iterator[sources.Source]:
 @lru_cache(maxsize=10_000)
 def _print_unreadable(_out: Path, file: str, reason: str) -> None:
     """Prints why a file is not followed; cached, so once per file and reason."""
-    print(f"fsm: {file}: {reason}; it is not followed", file=sys.stderr)  # noqa: T201
+    print(f"fsm: {show_line(f'{file}: {reason}; it is not followed')}", file=sys.stderr)  # noqa: T201
 
 
 def _deal(parts: Iterable[Part], tasks: int) -> list[list[Part]]:
