@@ -129,7 +129,7 @@ class _Checked(io.RawIOBase):
 
     def __init__(self, handle: Any, checksum: int) -> None:
         super().__init__()
-        handle._expected_crc = handle._orig_crc = None  # noqa: SLF001  the latter counts after a seek
+        handle._expected_crc = handle._orig_crc = None  # the latter counts after a seek
         self._handle = handle
         self._checksum: int | None = checksum
         self._found = 0

@@ -283,7 +283,7 @@ class SizeLimited:
 class DamageTolerant:
     """A file that ends where reading fails, so that the data before the damage is read normally."""
 
-    def __init__(self, handle: IO[bytes] | SizeLimited) -> None:
+    def __init__(self, handle: IO[bytes] | io.RawIOBase | SizeLimited) -> None:
         self.handle = handle
         self.problem: Exception | None = None
         # `read` fills the requested size and would lose the readable part before the damage.

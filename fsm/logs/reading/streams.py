@@ -84,7 +84,9 @@ class _Streams:
             return found[0] if found else None
         # Without frames, any text may be a line of an entry.
         found = [one for one in found if self.layouts[one[0]].frames] or found
-        headed = [(len(split[1]), i, peeled) for i, peeled in found if (split := self.layouts[i].split_header(peeled.text))]
+        headed = [
+            (len(split[1]), i, peeled) for i, peeled in found if (split := self.layouts[i].split_header(peeled.text))
+        ]
         return min(headed)[1:] if headed else max(found, key=self._rank)
 
     def _rank(self, found: tuple[int, Peeled]) -> tuple[bool, bool, int]:
