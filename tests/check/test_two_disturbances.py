@@ -212,3 +212,22 @@ def test_a_restart_and_one_disturbance_more_in_a_static_classic_group(kind: str)
     known = ["late_join", "restarts"]
     verdict = check(model, disturb=[kind, "restart"], disturbances=2, known=known, every=True)
     assert (verdict.word, verdict.stopped) == ("holds", "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "states"),
+    [
+        ("close", 4_634_011),
+        ("close_timeout", 10_433_753),
+        ("commit_async", 2_140_983),
+        ("commit_sync", 1_675_119),
+        ("crash", 4_228_366),
+        ("expire", 28_815_457),
+    ],
+)
+def test_a_restart_and_one_disturbance_more_in_a_cooperative_static_group(kind: str, states: int) -> None:
+    """The others are not explored: up to five CPU minutes each."""
+    model = classic_group(coordinator="fixed", static=True, protocol="cooperative")
+    verdict = check(model, disturb=[kind, "restart"], disturbances=2, known=["restarts"], every=True)
+    assert (verdict.word, verdict.states, verdict.stopped) == ("holds", states, "")
