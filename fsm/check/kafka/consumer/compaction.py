@@ -49,8 +49,8 @@ def _list_content(group: Group | None) -> tuple[object, ...]:
 
 def tell(before: Coordinator, done: Step[Coordinator], group_id: str, dialect: Dialect) -> bool:
     """Whether the records of a step lead from what was stored to what is stored after it."""
-    told = replay(done.records, dialect, keep_stored(before)).state
-    return say_the_same(told.groups.get(group_id), keep_stored(done.state).groups.get(group_id))
+    found = replay(done.records, dialect, keep_stored(before)).state
+    return say_the_same(found.groups.get(group_id), keep_stored(done.state).groups.get(group_id))
 
 
 def load_from(log: Log, what: str, context: Context) -> Coordinator:
