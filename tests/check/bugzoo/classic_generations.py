@@ -8,7 +8,7 @@ from unittest.mock import patch
 from bugzoo.classic_groups import row
 from bugzoo.planting import Patches, plant
 from fsm.check.mutation import replace_function, rewrite_cells
-from fsm.coordinator.classic import responses, timers
+from fsm.coordinator.classic import timers
 from fsm.coordinator.classic.draft import ClassicGroupDraft
 from fsm.member.classic import assignors, decisions
 from fsm.member.classic.step import ClassicMemberDraft
@@ -128,11 +128,3 @@ def who_is_static_is_removed_like_any_other() -> Patches:
         draft.cancel_heartbeat_timers()
 
     return [replace_function(ClassicGroupDraft.remove_unjoined_members, remove)]
-
-
-@plant("KAFKA-13435")
-def a_leader_that_returns_is_not_told_so() -> Patches:
-    def respond(original: Any, group: Any, member_id: str, leader: str, *, skip: bool = False) -> Any:
-        return original(group, member_id, "nobody" if skip else leader)
-
-    return [replace_function(responses.join_response, respond)]

@@ -16,7 +16,8 @@ from fsm.coordinator.model.groups import Group
 from fsm.coordinator.model.step import Step
 from fsm.coordinator.storage.load import keep_stored, load
 from fsm.coordinator.storage.replay import replay
-from fsm.protocol.records import Current, HeldTopic, Record, RecordType
+from fsm.protocol.consumer_protocol import PROTOCOL_TYPE
+from fsm.protocol.records import ClassicGroup, ClassicGroupKey, Current, HeldTopic, Record, RecordType
 
 FROM_COMPACTED = "fails over, to one that reads a compacted log"
 FROM_CLEANED = "fails over, to one that reads a compacted log without tombstones"
@@ -66,9 +67,15 @@ def list_loaded(log: Log, what: str, context: Context) -> list[Coordinator]:
 
 
 def _with_old_records(log: Log, context: Context) -> Iterator[Log]:
-    """The log behind an old record of a member that held everything, for each member."""
+    """The log behind an old record of a member that held everything, for each member; or of the group, once classic.
+
+    The tombstone of that classic group is gone.
+    """
     topics = context.image.topics.values()
     everything = tuple(HeldTopic(topic.topic_id, tuple(range(topic.partitions))) for topic in topics)
     for record in log:
         if record.key.type is CURRENT:
             yield (Record(record.key, Current(0, 0, 0, everything)), *log)
+        elif isinstance(record.key, ClassicGroupKey) and record.value is None:
+            old = Record(record.key, ClassicGroup(PROTOCOL_TYPE, 1, None, None, 0, ()))
+            yield (old, *(one for one in log if one is not record))
