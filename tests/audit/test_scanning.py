@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from logs.wrappers import JAVA, Event, java_events
 from recordings import logs
 
-from fsm.audit.reading.scanning import _DIGITS, _SHAPE, Parsed, Scanner, parse_all
+from fsm.audit.reading.line_kinds import DIGITS
+from fsm.audit.reading.scanning import _SHAPE, Parsed, Scanner, parse_all
 from fsm.logs import clients, formats
 from fsm.logs.layouts.layout import signs_of
 from fsm.logs.message import NoBearing
@@ -39,7 +40,7 @@ def told(found: list[Parsed]) -> list[tuple[Any, ...]]:
 
 
 def shape(line: bytes) -> bytes:
-    return line[:_SHAPE].translate(_DIGITS)
+    return line[:_SHAPE].translate(DIGITS)
 
 
 def counted(piece: Piece) -> tuple[Any, ...]:
@@ -195,7 +196,7 @@ def test_entries_in_which_a_digit_matters_are_each_looked_at(tmp_path: Path) -> 
 
 def test_marks_hold_no_digits() -> None:
     """An orphan's shape, in which all digits are equal, tells whether it holds one."""
-    assert not any(mark.translate(_DIGITS) != mark or b"0" in mark for one in clients() for mark in one.marks)
+    assert not any(mark.translate(DIGITS) != mark or b"0" in mark for one in clients() for mark in one.marks)
 
 
 RULES = [

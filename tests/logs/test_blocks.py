@@ -16,7 +16,7 @@ from fsm.logs.reading.blocks import Words, line_bounds
 from fsm.logs.reading.entries import CANNOT_CONTINUE, CONTINUES
 
 FEW = (b".Worker", b") (org", b"[Group", b"_HEARTBEAT ", b".WorkerTask", b"|JOIN|")
-"""They begin with so many bytes that they are looked for in turn."""
+"""Some of them are parts of others; all marks together are searched in several parts."""
 SOME_LINES = st.lists(
     st.lists(st.sampled_from([*FEW, b"W", b"orker", b"a.b", b"\r", b" "]), max_size=4).map(b"".join),
     min_size=1,

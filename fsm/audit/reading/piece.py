@@ -11,6 +11,7 @@ from functools import cache, lru_cache
 
 from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.hygiene.identity import Facts, facts_of
+from fsm.audit.reading.known_layouts import open_known
 from fsm.audit.reading.records import OFFSET, SEQ, TIME, Chunk, Line, Row, Source, pack, to_row
 from fsm.audit.reading.scanning import Parsed, Scanner, parse_all
 from fsm.logs import Format, clients
@@ -233,15 +234,24 @@ def read_piece(
 
     Groups are called `cluster:group` if a cluster is given; results use `name` for the file if it is given.
     """
-    reader = reader_of(piece, formats)
-    piece = piece._replace(file=name or piece.file)
-    summary = PieceSummary(piece.file, piece.start, piece.gzipped)
-    records = SourceRecords(piece, f"{cluster}:" if cluster else "")
-    if isinstance(reader, PieceReader):
-        take_scanned(Scanner(reader, signs_of_formats(formats), zone), summary, records)
-    else:
-        _take_all(parse_all(reader.entries(), zone), signs_of_formats(formats), summary, records)
+    reader, signs = reader_of(piece, formats), signs_of_formats(formats)
+    named = piece._replace(file=name or piece.file)
+
+    def begin() -> tuple[PieceSummary, SourceRecords]:
+        return PieceSummary(named.file, named.start, named.gzipped), SourceRecords(named, f"{cluster}:" * bool(cluster))
+
+    summary, records = begin()
+    if not isinstance(reader, PieceReader):
+        _take_all(parse_all(reader.entries(), zone), signs, summary, records)
         summary.lines = reader.lines
+        return records.of_piece(summary)
+    known = open_known(piece, formats, signs, zone)
+    if known is not None:
+        take_scanned(known, summary, records)
+        if known.explained:
+            return records.of_piece(summary)
+        summary, records = begin()
+    take_scanned(Scanner(reader, signs, zone), summary, records)
     return records.of_piece(summary)
 
 

@@ -34,6 +34,7 @@ from fsm.logs.layouts.learned import (
     use_layout,
 )
 from fsm.logs.layouts.pattern import parse_pattern
+from fsm.logs.layouts.quotes import FEWEST_PRINTED, find_related
 from fsm.logs.layouts.ties import are_ties_in_order
 from fsm.logs.reading.blocks import line_bounds
 from fsm.logs.reading.entries import CONTINUES, LINE_LIMIT, Run
@@ -237,6 +238,11 @@ def _learn_blocks(blocks: Iterator[bytes], tail: bytes, modified_ms: int, format
     return learned if learned.layouts else learned._replace(falls=falls)
 
 
+def is_plain(block: bytes, modified_ms: int) -> bool:
+    """Whether the lines of a block are whole, and the oldest ones come first."""
+    return find_broken(block) is None and not _falls(block, stamps.Clock(UTC, modified_ms))
+
+
 def _falls(block: bytes, clock: stamps.Clock) -> bool:
     """Whether most lines spread over a block are older than those above them."""
     starts = sorted({block.find(b"\n", i * len(block) // _MOST_TIMES) + 1 for i in range(_MOST_TIMES)})
@@ -374,10 +380,10 @@ def _find_unexplained(
     owned = known.owners(lines, marked)
     explained = {i: hits for i, its in owned.items() if (hits := _list_candidates(lines[i][:LINE_LIMIT], its))}
     misread = _find_misread(lines, explained)
-    printed_by_others = not explained and len(owned) >= _FEWEST_PRINTED
+    printed_by_others = not explained and len(owned) >= FEWEST_PRINTED
     rest = [i for i in marked if i not in explained]
-    families = group_by_client(lines, rest, clients) if len(rest) >= _FEWEST_PRINTED else {}
-    printing = {client.name for client, its in families.items() if len(its) >= _FEWEST_PRINTED}
+    families = group_by_client(lines, rest, clients) if len(rest) >= FEWEST_PRINTED else {}
+    printing = {client.name for client, its in families.items() if len(its) >= FEWEST_PRINTED}
     strange = bool(misread)
     for i, its in owned.items():
         if i in misread:
@@ -390,7 +396,7 @@ def _find_unexplained(
         text = line.decode("utf-8", "replace") if line.startswith(b"{") else ""
         matching = frozenset(one.name for one in its if not text or one.parse(text, UTC) is not None)
         if matching not in others:
-            related = _find_related(matching, known.formats) if matching and explained else names
+            related = find_related(matching, known.formats) if matching and explained else names
             others[matching] = tuple(
                 one
                 for one in clients
@@ -403,9 +409,6 @@ def _find_unexplained(
             strange = strange or (bool(foreign) and marks_of(foreign).search(line))
             out.append(i)
     return _Unexplained(out, tuple(client for client in clients if client.name in speaking), strange)
-
-
-_FEWEST_PRINTED = 5
 
 
 def _list_candidates(line: bytes, owners: Iterable[Format]) -> list[Format]:
@@ -444,12 +447,6 @@ def _find_below(lines: Sequence[bytes], first: int, owners: Iterable[Format]) ->
         if not CONTINUES(line) or any(one.header.match(line) for one in owners):
             return
         yield line
-
-
-def _find_related(names: frozenset[str], known: Sequence[Format]) -> frozenset[str]:
-    """The clients that may print in one of these layouts: those that share another layout with them."""
-    shared = {one.header for one in known if one.name in names}
-    return frozenset(one.name for one in known if one.header in shared)
 
 
 def _select_lines(block: bytes, clients: tuple[Client, ...]) -> _Lines:
