@@ -484,7 +484,16 @@ def test_two_programs_with_two_layouts_share_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [("logback", "time before each line"), ("stern", "heroku"), ("foreman", "fly"), ("cloudwatch", "compose v2 ts")],
+    [
+        ("logback", "time before each line"),
+        ("stern", "heroku"),
+        ("foreman", "fly"),
+        ("cloudwatch", "compose v2 ts"),
+        ("papertrail tsv", "line numbers"),
+        ("aws logs tail", "nlog all"),
+        ("logcli raw", "helidon"),
+        ("ansi", "cloudwatch"),
+    ],
 )
 def test_what_collects_the_lines_may_change_in_the_middle_of_a_file(before: str, after: str, tmp_path: Path) -> None:
     """Each has its own prefix before continuation lines, or none."""
@@ -512,6 +521,34 @@ def test_looking_for_fields_and_threads_takes_linear_time(function: Callable[[st
     begun = process_time()
     function(text)
     assert process_time() - begun < 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("bulk", "structlog console"), ("syslog 3164", "ts"), ("otel", "equal signs"), ("mongo shell", "websphere")],
+)
+def test_the_layout_of_a_file_may_change_more_than_once(one: str, other: str, tmp_path: Path) -> None:
+    """As in the log of a container that is restarted with one setting or another: a seventh of the file each."""
+    writers = {**JAVA, **OTHERS, **TOOLS, **SHOWN}
+    told = events("throws")
+    length = len(told) // 6
+    parts = [told[start : start + length] for start in range(0, len(told), length)]
+    text = "".join(writers[(one, other)[i % 2]](part) for i, part in enumerate(parts))
+    found, _ = read(write(tmp_path / "a.log", text, told), CLIENTS["java"])
+    wanted = said(CLIENTS["java"], told, set())
+    assert [replace(one, ts_ms=0, thread="") for one in found] == [replace(one, ts_ms=0, thread="") for one in wanted]
+
+
+def test_a_scanner_of_streams_with_several_layouts_agrees_with_the_reader(tmp_path: Path) -> None:
+    """Whatever lines it passes over, a line below an entry belongs to no earlier one."""
+    told = list(java_events(logs("java")["i_x03_coop_maxpoll"]["A.log"]))
+    half = len(told) // 2
+    text = SHOWN["rancher"](told[:half]) + SHOWN["blanks that are kept"](told[half:])
+    path = write(tmp_path / "a.log", text, told)
+    reader = PieceReader(Piece(str(path), 0, WHOLE), formats())
+    scanned = {one.entry.offset: one.records for one in Scanner(reader, marks_of(clients()), UTC).scan() if one.records}
+    assert reader.stream_scanner() is not None
+    assert scanned == {entry.offset: found for entry in reader.entries() if (found := parse_entry(entry, UTC)[1])}
 
 
 def test_what_mongodbs_shell_writes_around_values_is_no_part_of_them() -> None:

@@ -43,7 +43,8 @@ def report_file(pieces: Sequence[PieceSummary]) -> Iterator[Finding]:
     if no_time:
         sentences.append(f"{file} tells no time: what was owned at one time, and for how long, is not known")
     if some_times:
-        sentences.append(f"some lines of {file} tell no time: they are taken to be as old as the lines above them")
+        unknown = "what was owned then, and for how long, is not known"
+        sentences.append(f"some lines of {file} tell no time and are taken to be as old as those above them: {unknown}")
     if cut:
         sentences.append(f"too long and cut in {file}: {many(cut, 'line')}")
     start_ms = min((one.first_ms for one in pieces if one.first_ms is not None), default=0)

@@ -194,42 +194,52 @@ def _divide(lines: Sequence[str], layouts: Sequence[Layout]) -> list[Sequence[st
 
 
 def _learn(seen: _Lines, divided: int = 0) -> Sequence[Layout]:
-    """The layouts of these lines: that of all of them, or those of the parts of the file, if they understand as many
-    lines and tell something else of them."""
+    """The layouts of these lines: that of all of them, or those of the parts of the file, if at least as many lines are
+    understood in these, and not all of them alike."""
     whole = _learn_alike(seen, divided)
     parts = [seen.choose(part) for part in find_parts(seen.lines, seen.marked)] if divided < _MOST_DIVISIONS else []
     own = [_learn_alike(part, divided + 1) for part in parts]
     if not all(own):
         return whole
-    by_all = [told for part in parts for told in _read(whole, part)]
-    by_own = [told for part, layouts in zip(parts, own, strict=True) for told in _read(layouts, part)]
-    if by_own == by_all or _count_told(by_own) < _count_told(by_all):
+    in_whole = [_read(whole, part) for part in parts]
+    in_own = [_read(layouts, part) for layouts, part in zip(own, parts, strict=True)]
+    if in_own == in_whole or _count_understood(in_own) < _count_understood(in_whole):
         return whole
     return [layout for layouts in own for layout in layouts]
 
 
 _MOST_DIVISIONS = 2
-_Told = tuple[int, Sequence[TraceRecord]]
-"""The time of a line, and its records."""
 
 
-def _read(layouts: Sequence[Layout], seen: _Lines) -> Iterator[_Told]:
-    """What lines with marks tell in the first of these layouts in which they tell something."""
+class _Content(NamedTuple):
+    """What is read from the lines of a part."""
+
+    messages: list[tuple[int, Sequence[TraceRecord]]]
+    """The time and the records of lines with marks."""
+    strange: int
+    """Lines that have none of the layouts."""
+
+
+def _read(layouts: Sequence[Layout], seen: _Lines) -> _Content:
+    """What is read from lines in the first of these layouts in which they are understood."""
     inner = [replace(layout, frames=layout.frames[len(seen.frames) :]) for layout in layouts]
-    for i in seen.some:
-        told: _Told = 0, ()
-        for layout in inner:
-            entry = "\n".join(seen.lines[max(0, i - 1) : i + 1]) if layout.second is not None else seen.lines[i]
-            found = layout.message(entry, layout.clock.zone)
-            records = next(filter(None, (one.understand(found[0]) for one in seen.clients)), ()) if found else ()
-            if found and records:
-                told = found[0].ts_ms, records
-                break
-        yield told
+    strange = sum(all(layout.look(line) is None for layout in inner) for line in seen.lines)
+    return _Content([_read_message(inner, seen, i) for i in seen.some], strange)
 
 
-def _count_told(told: Sequence[_Told]) -> int:
-    return sum(bool(records) + (bool(records) and ms > 0) for ms, records in told)
+def _read_message(layouts: Sequence[Layout], seen: _Lines, i: int) -> tuple[int, Sequence[TraceRecord]]:
+    for layout in layouts:
+        first = max(0, i - 1) if layout.second is not None else i
+        found = layout.message("\n".join(seen.lines[first : i + 1]), layout.clock.zone)
+        records = next(filter(None, (one.understand(found[0]) for one in seen.clients)), ()) if found else ()
+        if found and records:
+            return found[0].ts_ms, records
+    return 0, ()
+
+
+def _count_understood(parts: Sequence[_Content]) -> int:
+    """The lines that are understood, and those of them that have a time."""
+    return sum(bool(records) + (bool(records) and ms > 0) for part in parts for ms, records in part.messages)
 
 
 def _learn_alike(seen: _Lines, divided: int) -> Sequence[Layout]:

@@ -1,0 +1,69 @@
+"""Files whose layout changes: the findings are those of one layout, or less severe and say why."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import UTC
+from pathlib import Path
+
+import pytest
+from logs.wrappers import JAVA, TOOLS, Event, Writer, java_events, lines
+from recordings import logs
+
+from fsm.audit import audit_files
+from fsm.audit.findings import Finding, FindingKind, Severity
+from fsm.audit.reading.piece import read_piece
+from fsm.audit.reading.unparsed import report_file
+from fsm.logs import formats
+from fsm.logs.reading.pieces import WHOLE, Piece
+
+WRITERS: Mapping[str, Writer] = {
+    **JAVA,
+    **TOOLS,
+    "no time": lines(lambda e: f"{e.level:<5} {e.logger} - {e.body}"),
+    "whole seconds": lines(lambda e: f"{e.at:%Y-%m-%d %H:%M:%S} {e.level} [{e.logger}] {e.body}"),
+}
+
+
+def audit(folder: Path, scenario: str, one: str, other: str, parts: int = 2) -> list[Finding]:
+    """The findings of a scenario whose files have these layouts in turn."""
+    folder.mkdir()
+    for name, data in logs("java")[scenario].items():
+        told = list(java_events(data))
+        (folder / name).write_text("".join(_write_parts(told, WRITERS[one], WRITERS[other], parts)))
+        os.utime(folder / name, (told[-1].ts_ms / 1000 + 60,) * 2)
+    return audit_files(sorted(folder.iterdir())).findings
+
+
+def _write_parts(told: list[Event], one: Writer, other: Writer, parts: int) -> list[str]:
+    length = -(-len(told) // parts)
+    return [(one, other)[i % 2](told[i * length : (i + 1) * length]) for i in range(parts)]
+
+
+def list_errors(found: list[Finding]) -> list[tuple[str, str]]:
+    return sorted((one.kind.value, one.member) for one in found if one.severity is Severity.ERROR)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "parts"), [("nothing but time", "whole seconds", 2), ("no time", "log4net", 6)]
+)
+def test_no_error_is_made_by_a_change_of_layout(one: str, other: str, parts: int, tmp_path: Path) -> None:
+    """To one whose times have no milliseconds, or to one without times: the order of the lines counts."""
+    assert list_errors(audit(tmp_path / "changed", "j02_second_joins", one, other, parts)) == []
+
+
+def test_what_lines_without_a_time_show_is_less_severe_and_says_so(tmp_path: Path) -> None:
+    """When a member that was not polled in time had its partitions is not known for certain."""
+    (found,) = audit(tmp_path / "changed", "i_j07_maxpoll", "log4net", "no time")
+    assert (found.kind, found.severity) == (FindingKind.PARTITIONS_LOST, Severity.INFO)
+    assert found.summary.endswith("(a log does not tell the times of some lines)")
+
+
+def test_a_file_of_which_some_lines_have_no_time_is_named(tmp_path: Path) -> None:
+    """Though others have one, what was owned is not known for all of it."""
+    told = list(java_events(logs("java")["i_j07_maxpoll"]["A.log"]))
+    (tmp_path / "A.log").write_text("".join(_write_parts(told, WRITERS["log4net"], WRITERS["no time"], 2)))
+    summary = read_piece(Piece(str(tmp_path / "A.log"), 0, WHOLE), formats(), UTC).summary
+    (found,) = report_file([summary])
+    assert "A.log tell no time and are taken to be as old as those above them: what was owned then" in found.summary
