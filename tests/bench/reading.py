@@ -22,7 +22,7 @@ from recordings import logs
 
 from fsm.audit.reading.scanning import Parsed, Scanner, parse_all
 from fsm.logs import clients, formats
-from fsm.logs.layouts.learned import signs_of
+from fsm.logs.layouts.layout import signs_of
 from fsm.logs.reading.pieces import WHOLE, Piece, PieceReader
 
 WORDS = (

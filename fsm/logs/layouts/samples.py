@@ -18,21 +18,13 @@ from fsm.logs.exports.box_tables import Boxed
 from fsm.logs.exports.broken_lines import find_broken
 from fsm.logs.exports.tables import Table, find_table, rows_of
 from fsm.logs.layouts import stamps
+from fsm.logs.layouts.descriptions import add_hours, are_cut, explains
 from fsm.logs.layouts.fields import Csv
 from fsm.logs.layouts.frames import clean
 from fsm.logs.layouts.java_layouts import has_more
 from fsm.logs.layouts.layout import Layout, find_families, group_by_client, marks_of
-from fsm.logs.layouts.learned import (
-    Guess,
-    Sample,
-    add_hours,
-    are_cut,
-    explain_failure,
-    explains,
-    learn,
-    sample_shapes,
-    use_layout,
-)
+from fsm.logs.layouts.learned import Guess, explain_failure, learn, use_layout
+from fsm.logs.layouts.marked_lines import Sample, sample_shapes
 from fsm.logs.layouts.pattern import parse_pattern
 from fsm.logs.layouts.quotes import FEWEST_PRINTED, find_related
 from fsm.logs.layouts.ties import are_ties_in_order
