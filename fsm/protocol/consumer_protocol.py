@@ -20,6 +20,8 @@ from fsm.protocol.schema import Wire
 
 PROTOCOL_TYPE = "consumer"
 HIGHEST_VERSION = 3
+GENERATION_SINCE = 2
+"""The version of a subscription from which on it names the generation of what is owned."""
 T = TypeVar("T")
 
 
@@ -87,13 +89,18 @@ def decode_subscription(data: bytes) -> Subscription:
 
 
 def add_owned(subscription: bytes, assignment: bytes, generation: int) -> bytes:
-    """The subscription of a member that owns what it was assigned, too, in this generation; its version stays.
+    """The subscription of a member that owns what it was assigned, too, in this generation.
 
-    Raises `RemoteProtocolError` for bytes of either that cannot be read.
+    It has version 2, or its own one if that is higher: older ones have no generation, without which the claim of a
+    member of a later one wins. Raises `RemoteProtocolError` for bytes of either that cannot be read, and for a version
+    above `HIGHEST_VERSION`, of which fields would be lost.
     """
+    if int.from_bytes(subscription[:2], "big", signed=True) > HIGHEST_VERSION:
+        raise RemoteProtocolError("the subscription has a version that is not known")
     version, found = read(ConsumerProtocolSubscription, subscription)
     owned = (*flatten(found.owned_partitions), *decode_assignment(assignment).partitions)
     added = found._replace(owned_partitions=_by_topic(owned), generation_id=generation)
+    version = max(version, GENERATION_SINCE)
     return encode_as(added, version, False, version.to_bytes(2, "big"))
 
 

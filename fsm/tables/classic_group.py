@@ -59,7 +59,7 @@ class Event(Symbol):
     FOLLOWER_REJOINED_ALL_JOINED = "The same, and it was the last that was missing."
     LEADER_REJOINED = "The leader sent JoinGroup with the protocols it had."
     LEADER_REJOINED_ALL_JOINED = "The same, and nobody else is missing."
-    MEMBER_CHANGED = "A known member sent JoinGroup with other protocols."
+    MEMBER_CHANGED = "A known member sent JoinGroup with other protocols, or was late for the last round (F44)."
     MEMBER_CHANGED_ALL_JOINED = "The same, and nobody else is missing."
     STATIC_REPLACED = (
         "A new id took over a static member's instance id; its protocols, if looked at, change the choice."

@@ -16,7 +16,7 @@ from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.audit.reading.piece import read_piece
 from fsm.audit.reading.unparsed import report_file
 from fsm.logs import formats
-from fsm.logs.reading.pieces import WHOLE, Piece
+from fsm.logs.reading.pieces import WHOLE, Piece, cut
 
 WRITERS: Mapping[str, Writer] = {
     **JAVA,
@@ -67,3 +67,27 @@ def test_a_file_of_which_some_lines_have_no_time_is_named(tmp_path: Path) -> Non
     summary = read_piece(Piece(str(tmp_path / "A.log"), 0, WHOLE), formats(), UTC).summary
     (found,) = report_file([summary])
     assert "A.log tell no time and are taken to be as old as those above them: what was owned then" in found.summary
+
+
+@pytest.mark.parametrize("scenario", ["j02_second_joins", "i_j07_maxpoll"])
+def test_whole_seconds_of_a_layout_with_milliseconds_are_exact(scenario: str, tmp_path: Path) -> None:
+    """Two members in one file, of each second the first one's lines before those of the other, one of them at .000."""
+    first, second = (list(java_events(logs("java")[scenario][name])) for name in ("A.log", "B.log"))
+    change = next(e for e in second if "transitioned from" in e.text)
+    moved = [e._replace(ts_ms=e.ts_ms - change.ts_ms % 1000 + 1000) for e in second]
+    found = {}
+    for later_ms in (0, 1):
+        told = sorted([*first, *(e._replace(ts_ms=e.ts_ms + later_ms) for e in moved)], key=lambda e: e.ts_ms // 1000)
+        path = tmp_path / f"{later_ms}.log"
+        path.write_text(WRITERS["kafka"](told))
+        os.utime(path, (told[-1].ts_ms / 1000 + 60,) * 2)
+        found[later_ms] = list_errors(audit_files([path]).findings)
+    assert found[0] == found[1]
+
+
+def test_a_file_with_lines_without_a_time_is_read_as_one_piece(tmp_path: Path) -> None:
+    """They are as old as the line above, which may be in another piece."""
+    told = list(java_events(logs("java")["j02_second_joins"]["A.log"]))
+    path = tmp_path / "A.log"
+    path.write_text("".join(_write_parts(told, WRITERS["log4net"], WRITERS["no time"], 2)))
+    assert len(list(cut(path, path.stat().st_size // 3))) == 1

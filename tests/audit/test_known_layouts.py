@@ -134,6 +134,16 @@ def test_layouts_are_learned_if_lines_are_not_as_they_were_printed(
     assert asked
 
 
+def test_quotes_are_counted_in_the_whole_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[str]
+) -> None:
+    """Five, in as many blocks."""
+    path = tmp_path / "a.log"
+    path.write_bytes(b"".join([*LOG[:300], *(9_000 * say(b"Order 17 was stored") + say(RDKAFKA) for _ in range(5))]))
+    read_twice(path, monkeypatch)
+    assert asked
+
+
 def test_layouts_are_learned_from_files_that_are_large_or_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[str]
 ) -> None:

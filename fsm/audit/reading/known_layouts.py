@@ -16,7 +16,7 @@ from fsm.audit.reading.line_kinds import ORPHAN, Knowledge, Lines
 from fsm.audit.reading.scanning import Parsed, Scanner
 from fsm.logs import Format
 from fsm.logs.layouts.layout import marks_of
-from fsm.logs.layouts.quotes import are_quotes, find_strange_words
+from fsm.logs.layouts.quotes import FEWEST_PRINTED, count_quotes, find_strange_words
 from fsm.logs.layouts.samples import NOTHING, is_plain
 from fsm.logs.reading.blocks import Words
 from fsm.logs.reading.entries import Block
@@ -24,7 +24,7 @@ from fsm.logs.reading.pieces import GrowingReader, Piece
 
 SHORT = 4 << 20
 """Most bytes of a short file."""
-_OPENS = ord("{")
+_OBJECT = ord("{")
 
 
 class _Unexplained(Exception):  # noqa: N818  it is no error
@@ -41,6 +41,7 @@ class KnownScanner(Scanner):
         self._expected = tuple(reader.formats)
         self._marks = marks_of(tuple(one.client for one in reader.formats if one.client is not None))
         self._modified_ms = modified_ms
+        self._quotes = 0
 
     def scan(self) -> Iterator[Parsed]:
         """As `Scanner.scan`, up to the block with a line that the known layouts do not explain."""
@@ -72,7 +73,7 @@ class KnownScanner(Scanner):
         kinds, heads = lines.kinds, np.flatnonzero(lines.kinds)
         # Lines without an entry; and objects, which may begin as in a known layout and have other names for the rest.
         alone = kinds == ORPHAN
-        alone |= np.frombuffer(lines.data + b"\n", np.uint8)[lines.bounds[:-1]] == _OPENS
+        alone |= np.frombuffer(lines.data + b"\n", np.uint8)[lines.bounds[:-1]] == _OBJECT
         alone[: heads[0] if len(heads) else None] = True
         names = [frozenset(one.name for one in owners) for owners in known.owners]
         present = frozenset(names[kind] for kind in np.flatnonzero(np.bincount(kinds)).tolist())
@@ -88,7 +89,9 @@ class KnownScanner(Scanner):
             for i, kind, is_alone in asked
             if not any(one.candidate.search(lines.line(i)) for one in known.owners[kind])
         ]
-        return are_quotes(left, self._expected)
+        quotes = count_quotes(left, self._expected)
+        self._quotes += quotes or 0
+        return quotes is not None and self._quotes < FEWEST_PRINTED
 
 
 def open_known(piece: Piece, formats: Sequence[Format], signs: Words, zone: tzinfo) -> KnownScanner | None:

@@ -34,6 +34,8 @@ _VARIABLE = re.compile(rb"[0-9a-fA-F]{8,}|\d+")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 """Masks digits before the cached `_shape`, because most lines of one shape differ in digits only."""
 _SECOND_MS = 1000
+_FRACTION = re.compile(r"\d:\d\d[.,]\d|\d{13}|\d{10}[.,]\d")
+"""A time with a fraction of a second."""
 NAMES_A_PIECE = 1000
 """Limit of client ids by which entries are counted."""
 _CLIENT_ID = re.compile(rb"clientId=([^,\]\s]{1,300})|[\[|]([^\[\]|\s]{1,300}#consumer-\d{1,9})[\]|]")
@@ -287,6 +289,8 @@ class SourceRecords:
         self.rows: tuple[dict[Source, list[Row]], ...] = ({}, {})
         """Those of members, and those of coordinators, by source."""
         self.names: dict[str, str] = {}
+        self._in_seconds: list[tuple[list[Row], int]] = []
+        """The rows of lines whose times are written in whole seconds."""
 
     def take(self, parsed: Parsed) -> None:
         entry, format_, found = parsed
@@ -300,7 +304,10 @@ class SourceRecords:
                 add_topic_names(self.names, record.settings)
             row = to_row(record, group, (entry.offset, seq), line)
             source = group, record.client_id, self.piece.file, program
-            self.rows[coordinator].setdefault(source, []).append(row)
+            own = self.rows[coordinator].setdefault(source, [])
+            if not row[TIME] % _SECOND_MS and not _FRACTION.search(line.text):
+                self._in_seconds.append((own, len(own)))
+            own.append(row)
 
     def of_piece(self, summary: PieceSummary) -> PieceRecords:
         if self._settle_times():
@@ -310,19 +317,25 @@ class SourceRecords:
 
     def _settle_times(self) -> bool:
         """Whether some rows had no time, though others have one: the layout changes in the file. Such a row gets the
-        time of the row above it; so does one in whole seconds if that row is in the same second, since it is not
-        older."""
+        time of the row above it.
+
+        Rows whose times are written in whole seconds get the time of the row above of their source in the same second:
+        they are not older.
+        """
         every = [(own, i) for of in self.rows for own in of.values() for i in range(len(own))]
         every.sort(key=lambda one: one[0][one[1]][OFFSET : SEQ + 1])
         latest = next((ms for own, i in every if (ms := own[i][TIME])), 0)
         filled = False
         for own, i in every:
-            ms = own[i][TIME]
-            if not ms or (not ms % _SECOND_MS and ms <= latest < ms + _SECOND_MS):
-                filled = filled or (not ms and latest > 0)
+            if own[i][TIME]:
+                latest = own[i][TIME]
+            elif latest:
+                filled = True
                 own[i] = (latest, *own[i][OFFSET:])
-            else:
-                latest = ms if ms // _SECOND_MS != latest // _SECOND_MS else max(ms, latest)
+        for own, i in self._in_seconds:
+            ms, above_ms = own[i][TIME], own[i - 1][TIME] if i else 0
+            if ms < above_ms < ms + _SECOND_MS:
+                own[i] = (above_ms, *own[i][OFFSET:])
         return filled
 
     def _chunks(self, coordinator: bool) -> Iterator[Chunk]:

@@ -74,9 +74,9 @@ def _keep_owned(draft: ClassicGroupDraft) -> None:
     if draft.protocol_type != PROTOCOL_TYPE:
         return
     late = (draft.members[i] for i in draft.members.static.values() if i not in draft.delayed_joins)
-    owners = {member.member_id: _owner(member, draft.generation) for member in late if member.assignment}
-    if owners:
-        draft.late = owners
+    owners = (_owner(member, draft.generation) for member in late if member.assignment)
+    draft.late = {member.member_id: member for member in owners if member.is_late}
+    if draft.late:
         draft.take_row(Event.STATIC_MEMBERS_LATE)
 
 

@@ -42,7 +42,10 @@ class ClassicGroupMember:
     """In the order of its preference."""
     assignment: bytes = b""
     is_late: bool = False
-    """Whether it has not joined the current generation, and what it owns was completed for it (F44)."""
+    """Whether it has not joined the current generation, and what it owns was completed for it (F44).
+
+    The log does not have it: after a load, a late member may join unchanged, or sync with the generation that it has.
+    """
 
     def supports(self, protocol: str | None) -> bool:
         """Whether it supports the protocol."""

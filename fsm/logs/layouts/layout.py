@@ -120,6 +120,12 @@ class Layout:
         return parts or any(frame.roles.time for frame in named) or any("time" in one.roles for one in headers)
 
     @property
+    def is_partly_timed(self) -> bool:
+        """Whether only some lines have a time, or none: it is that of a line above."""
+        times = ["time" in one.roles for one in self.headers]
+        return not self.has_time or (any(times) and not all(times))
+
+    @property
     def hidden(self) -> tuple[bytes, ...]:
         """What is in every line whose message may have marks that a search in the line does not find."""
         frames = (frame for frame in self.frames if isinstance(frame, Named))

@@ -45,13 +45,13 @@ def find_strange_words(owners: frozenset[frozenset[str]], formats: tuple[Format,
     return words(*sorted({word for one in found for word in (*one.related.words, *one.others.words)}))
 
 
-def are_quotes(lines: Iterable[tuple[bytes, frozenset[str]]], formats: tuple[Format, ...]) -> bool:
-    """Whether no layout is learned from lines with words of clients, each in a known layout of other clients, or in
-    none, and without a message of these."""
+def count_quotes(lines: Iterable[tuple[bytes, frozenset[str]]], formats: tuple[Format, ...]) -> int | None:
+    """How many lines quote clients, if no layout is learned from lines with words of clients, each in a known layout of
+    other clients, or in none, and without a message of these; else None."""
     quotes = 0
     for line, names in lines:
         strange = find_strange(names, formats)
         quotes += strange.others.search(line)
         if not names or quotes == FEWEST_PRINTED or strange.related.search(line):
-            return False
-    return True
+            return None
+    return quotes

@@ -84,8 +84,8 @@ class Learned(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """The file cannot be read in pieces."""
-        return self.table is not None or self.reversed
+        """The file cannot be read in pieces; lines without a time are as old as those above them."""
+        return self.table is not None or self.reversed or any(layout.is_partly_timed for layout in self.layouts)
 
 
 NOTHING = Learned((), (), None, ())
@@ -225,7 +225,7 @@ def _learn_blocks(blocks: Iterator[bytes], tail: bytes, modified_ms: int, format
                 strange = strange or is_strange
                 learned = learned if strange else learned._replace(guesses=())
         falls = falls or (seen == 1 and _falls(block, stamps.Clock(UTC, modified_ms)))
-        if seen >= _ENOUGH or learned.whole:
+        if seen >= _ENOUGH or learned.table is not None or learned.reversed:
             break
     return learned if learned.layouts else learned._replace(falls=falls)
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fsm.check.kafka.consumer.compaction import TELLS
 from fsm.check.kafka.consumer.coordinator import FORMER_OWNER
 from fsm.check.kafka.shares import ask_target
 from fsm.check.kafka.standing import OF_STANDING
@@ -65,7 +64,6 @@ ASKED_OF_STEPS = (
     TIMED,
     COUNTS,
     STORED,
-    TELLS,
     *OF_STANDING,
     *(promise for promise, _ in PROMISES),
 )

@@ -27,7 +27,7 @@ from fsm.check.kafka.classic.member import ClassicModel
 from fsm.check.kafka.classic.promises import ASKED_OF_STEPS, FOR_SOMETHING, OF_HEARTBEATS
 from fsm.check.kafka.classic.replay import ClassicReplay, LiveClassic
 from fsm.check.kafka.classic.shell import ASKED_OF_MEMBERS
-from fsm.check.kafka.consumer.compaction import SAYS_THE_SAME
+from fsm.check.kafka.consumer.compaction import SAYS_THE_SAME, TELLS
 from fsm.check.kafka.consumer.group import (
     INTERVAL_MS,
     check_regex,
@@ -144,6 +144,7 @@ def mixed_group(
             *ASKED_OF_MEMBERS,
             *(name for name, _ in INVARIANTS if name not in OF_HEARTBEATS),
             *(name for name in ASKED_OF_STEPS if name not in given_up),
+            TELLS,
             *([SAYS_THE_SAME] if compaction else []),
         ],
         given_up,
