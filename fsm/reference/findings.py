@@ -234,7 +234,10 @@ class Broken(NamedTuple):
 
     def command(self) -> str:
         """The command that shows it."""
-        given = [f"--{name}" + ("" if value is True else f" {value}") for name, value in self.options.items()]
+        given = [
+            f"--{name.replace('_', '-')}" + ("" if value is True else f" {value}")
+            for name, value in self.options.items()
+        ]
         given += [f"--disturb {','.join(self.kinds)}"] if self.kinds else []
         given += [f"--disturbances {len(self.kinds)}"] if len(self.kinds) > 1 else []
         given += [f"--known {','.join(self.known)}"] if self.known else []
@@ -293,6 +296,15 @@ ELSEWHERE = (
         _ENDED,
         {**_always(15), "4.4.0": 14},
         "W30",
+    ),
+    Broken(
+        "classic-group",
+        {"static": True, "members": 1, "topic_changes": True},
+        ("restart", "topic_grown"),
+        ("late_join",),
+        _SETTLES,
+        _always(13),
+        "W32",
     ),
     Broken("mixed-group", {}, (), (), _ENDED, _always(11), "W12 (`early`)"),
     Broken(

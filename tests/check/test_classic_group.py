@@ -288,6 +288,17 @@ def test_unusable_questions_are_refused() -> None:
         classic_group(9)
 
 
+@pytest.mark.parametrize("rules", ["4.4.0", "fixed"])
+def test_a_static_leader_takes_new_partitions_as_assigned(rules: str) -> None:
+    """W32: KIP-814 lets it skip the assignment. Nothing fixes that; live objects take the path, too."""
+    model = classic_group(1, static=True, topics={"foo": 1}, topic_changes=True, coordinator=rules)
+    asked = {"known": ["late_join"], "properties": ["the group settles"]}
+    (found,) = check(model, disturb=["restart", "topic_grown"], disturbances=2, **asked).violations
+    assert found.doomed_at == 13
+    assert found.replayed is not None
+    assert not found.replayed.differs
+
+
 def test_a_cooperative_static_member_is_too_late_for_a_round() -> None:
     """W31: it keeps its place, and what it owns, which is another one's."""
     asked = ["no partition has two users"]

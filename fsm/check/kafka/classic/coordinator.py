@@ -270,7 +270,7 @@ class AnyCoordinator:
         noted = self._note(at, done)
         stored = noted.log.groups.get(GROUP)
         asked = [*find_broken((before, after, stored), request, done.answers, self.context)]
-        if isinstance(after, ConsumerGroup) or (after is None and isinstance(before, ConsumerGroup)):
+        if isinstance(after, ConsumerGroup):
             logged = at.log if isinstance(before, ClassicGroup) else at.state
             asked += [] if tell(logged, done, GROUP, self.context.dialect) else [TELLS]
         return Step(noted, sends, asked)
