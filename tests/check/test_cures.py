@@ -198,8 +198,8 @@ def converted(rules: Rules, members: int = 2, disturbances: int = 1, **options: 
 @pytest.mark.parametrize(
     ("rules", "states", "doomed_at"),
     [
-        (FIXED, 574_022, {}),
-        (broker_without(Coordinator.OWED_JOIN_REBALANCES), 580_586, {"the group settles": 24}),
+        (FIXED, 570_242, {}),
+        (broker_without(Coordinator.OWED_JOIN_REBALANCES), 601_226, {"the group settles": 24}),
     ],
 )
 @pytest.mark.slow
