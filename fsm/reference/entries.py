@@ -628,7 +628,7 @@ WEAK_SPOTS = Section(
             "The leader of a classic group is static and restarts, and a topic grows before it has its place again. It "
             "is told to skip the assignment (KIP-814), and takes the topic as it is now for what it assigned.",
             "The new partitions stay unused until a member joins, leaves or changes its subscription, or a topic "
-            "changes again; in `fixed`, too. Observed with a Java consumer of 4.3.1 on a broker of 4.4.0.",
+            "changes again; in `fixed`, too. Observed with a Java consumer of 4.4.0.",
             tests=(f"{_FOUND}classic_group.py::test_a_static_leader_takes_new_partitions_as_assigned",),
         ),
     ),

@@ -666,7 +666,7 @@ REPORTS = (
     Report(
         "W32",
         "A static leader that returns takes new partitions as assigned",
-        "Java consumers and brokers since 3.2, and `fixed`; observed with a consumer of 4.3.1 on a broker of 4.4.0.",
+        "Java consumers and brokers since 3.2, and `fixed`; observed with a consumer of 4.4.0.",
         "fsm check classic-group --static --members 1 --topic-changes --disturb restart,topic_grown --disturbances 2 "
         '--known late_join --property "the group settles"',
         (
@@ -674,7 +674,7 @@ REPORTS = (
             "The topic gets partition 1. A starts again before its session ends, and is told to skip the assignment.",
             "A compares the topics from then on with those that it knows now, in which partition 1 is.",
         ),
-        "Nobody reads 1. It was observed for 45 s, with `metadata.max.age.ms` of 2 s; the next rebalance ends it.",
+        "Nobody reads 1 until the next rebalance. It was observed for 45 s, with `metadata.max.age.ms` of 2 s.",
         "Real: a topic grows while the leader is deployed.",
         "Little: a leader that skips the assignment learns its own one only. Not built.",
         "Begin a rebalance if a process replaces the leader and partitions of the group's topics are assigned to "

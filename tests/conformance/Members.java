@@ -5,6 +5,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -21,10 +22,12 @@ import org.apache.kafka.common.serialization.StringSerializer;
  *  `returns`, `wakes`, `interrupts`: an eager group, a topic of four partitions. A leads, C works between its polls,
  *  and B joins and closes. As B joins, C commits in its revoked callback and does there what the scene is called; only
  *  in `interrupts` members commit automatically.
- *  `recreated`: a group of KIP-848, a topic of two. It is deleted and made anew as A owns both; then B joins. */
+ *  `recreated`: a group of KIP-848, a topic of two. It is deleted and made anew as A owns both; then B joins.
+ *  `grows`: a classic group, a topic of one. A is static and closes; the topic grows, A returns, and then B joins. */
 public class Members {
     static final int WORK_MS = 1_000, WITH_B_MS = 6_000, AFTER_B_MS = 4_000;
     static String bootstrap, group, topic, scene;
+    static volatile int partitions;
     /** Which topic a record is written to; none while it is null. */
     static volatile String value = "first";
 
@@ -41,6 +44,9 @@ public class Members {
             settings.putAll(scene.equals("recreated") ? Map.of("group.protocol", "consumer") : Map.of(
                 "partition.assignment.strategy", RangeAssignor.class.getName(), "heartbeat.interval.ms", "300",
                 "session.timeout.ms", "10000", "enable.auto.commit", scene.equals("interrupts")));
+            if (scene.equals("grows") && who.equals("A")) {
+                settings.put("group.instance.id", who);
+            }
             consumer = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer());
             start();
         }
@@ -113,6 +119,7 @@ public class Members {
         group = given[1];
         topic = given[2];
         scene = given[3];
+        partitions = Map.of("recreated", 2, "grows", 1).getOrDefault(scene, 4);
         var producer = new Thread(Members::produce);
         producer.setDaemon(true);
         producer.start();
@@ -122,6 +129,14 @@ public class Members {
         if (scene.equals("recreated")) {
             Thread.sleep(WORK_MS);
             recreate();
+        } else if (scene.equals("grows")) {
+            Thread.sleep(WORK_MS);
+            first.close();
+            grow();
+            first = new Member("A");
+            first.assigned.await();
+            Thread.sleep(WITH_B_MS);
+            woken = first;
         } else {
             woken = new Member("C");
             woken.assigned.await();
@@ -143,7 +158,7 @@ public class Members {
             new StringSerializer(), new StringSerializer());
         for (int number = 0; ; number++) {
             if (value != null) {
-                records.send(new ProducerRecord<>(topic, number % partitions(), null, value));
+                records.send(new ProducerRecord<>(topic, number % partitions, null, value));
             }
             try {
                 Thread.sleep(5);
@@ -153,8 +168,11 @@ public class Members {
         }
     }
 
-    static int partitions() {
-        return scene.equals("recreated") ? 2 : 4;
+    static void grow() throws Exception {
+        try (var admin = Admin.create(Map.of("bootstrap.servers", bootstrap))) {
+            admin.createPartitions(Map.of(topic, NewPartitions.increaseTo(2))).all().get();
+        }
+        partitions = 2;
     }
 
     static void recreate() throws Exception {
@@ -165,7 +183,7 @@ public class Members {
             while (admin.listTopics().names().get().contains(topic)) {
                 Thread.sleep(10);
             }
-            admin.createTopics(List.of(new NewTopic(topic, partitions(), (short) 1))).all().get();
+            admin.createTopics(List.of(new NewTopic(topic, partitions, (short) 1))).all().get();
         }
         value = "second";
     }

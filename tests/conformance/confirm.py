@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from hanging import NUMBER as HANGING
 from hanging import confirm_hanging
-from java_members import EAGER, PARTITIONS, RECREATED_PARTITIONS, confirm_recreated, confirm_woken
+from java_members import EAGER, PARTITIONS, RECREATED_PARTITIONS, confirm_grown, confirm_recreated, confirm_woken
 from kafka_broker import RELEASE, STEPS, TOOLS, NoBrokerError, broker
 from kafka_broker import Kafka as Node
 from rejoining import NUMBER, confirm_rejoining
@@ -624,6 +624,13 @@ def recreate(address: tuple[str, int], topics: Topics) -> bool:
     return _show(*confirm_recreated(address, group))
 
 
+def grow(address: tuple[str, int], topics: Topics) -> bool:
+    """The weak spot that only a leader that assigns shows (W32)."""
+    group = _new_group("W32", address, topics, 1)
+    print("W32  a static Java consumer that leads, and returns after its topic has grown, leaves the rest unread")
+    return _show(*confirm_grown(address, group))
+
+
 def freeze(address: tuple[str, int], _topics: Topics) -> bool:
     """The weak spot that only workers of Connect show (W26)."""
     print(f"W26  a Connect worker {TOOLS} that stood still for its session runs what another one was given")
@@ -711,7 +718,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         kinds = tuple(args.disturb.split(","))
         model = replace(consumer_group(client=args.client), goal=None)
         chosen = [Spot("path", f"the shortest with {args.disturb}", model, kinds, args.disturbances, "")]
-    beside = {NUMBER: rejoin, HANGING: hang, "W23": recreate, "W26": freeze, "W27": wake}
+    beside = {NUMBER: rejoin, HANGING: hang, "W23": recreate, "W26": freeze, "W27": wake, "W32": grow}
     failing = [] if args.disturb else [one for one in failing_over() if not args.numbers or one.number in args.numbers]
     others = [
         act for number, act in beside.items() if not args.disturb and (not args.numbers or number in args.numbers)

@@ -1,7 +1,8 @@
-"""W23 and W27 on a real Kafka, with real Java consumers (`Members.java`): what they read, no request shows.
+"""W23, W27 and W32 on a real Kafka, with real Java consumers (`Members.java`): what they read, no request shows.
 
 W27: an eager member C loses one partition to B and keeps another one; in its revoked callback it is woken up or
 interrupted, or the callback returns. W23: B joins as the topic that A owns is made anew.
+W32: the topic of A, which is static and leads, grows while it is away; then B joins.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from kafka_broker import java_client
 
 EAGER = ("returns", "wakes", "interrupts")
-PARTITIONS, RECREATED, RECREATED_PARTITIONS = 4, "recreated", 2
+PARTITIONS, RECREATED, RECREATED_PARTITIONS, GROWS = 4, "recreated", 2, "grows"
 LIMIT_S = 120.0
 Event = Mapping[str, Any]
 Confirmed = tuple[bool, list[str]]
@@ -49,6 +50,20 @@ def confirm_recreated(address: tuple[str, int], group: str) -> Confirmed:
     span = f"in {revoked - begun:.1f} s, until it gives {old} of the old one up"
     lines = [f"A reads {both} records of the new topic's partition {moved}, which B owns, {span}"]
     return min(both, twice) > 0 and moved in old, [*lines, f"{twice} records are read by both"]
+
+
+def confirm_grown(address: tuple[str, int], group: str) -> Confirmed:
+    """Whether nobody reads the new partition until B joins, though A is back; and the observations."""
+    seen = _Seen(address, group, GROWS)
+    _, away = seen.find("A", "closed")
+    owned, back = seen.find("A", "assign", since=away)
+    _, joined = seen.find("B", "assign")
+    before, after = (
+        sum(seen.count_read(who, 1, begin, end) for who in "AB")
+        for begin, end in ((away, joined), (joined, float("inf")))
+    )
+    lines = [f"A is back, and owns {owned}: {before} records of partition 1 are read in {joined - back:.1f} s"]
+    return owned == [0] and before == 0 < after, [*lines, f"B joins: {after} records of it are read"]
 
 
 class _Seen:

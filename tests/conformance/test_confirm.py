@@ -14,6 +14,7 @@ from confirm import (
     fail_over,
     failing_over,
     freeze,
+    grow,
     hang,
     one_user,
     questions,
@@ -81,6 +82,10 @@ def test_a_java_client_that_is_woken_up_reads_on_what_another_one_has(peer: Peer
 
 def test_a_java_client_whose_topic_is_made_anew_reads_what_another_one_has(peer: Peer) -> None:
     assert recreate(*peer)
+
+
+def test_a_java_client_that_leads_and_returns_after_its_topic_has_grown_leaves_the_rest_unread(peer: Peer) -> None:
+    assert grow(*peer)
 
 
 def test_a_connect_worker_that_stood_still_runs_what_another_one_was_given(peer: Peer) -> None:
