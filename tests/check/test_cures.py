@@ -408,7 +408,7 @@ def test_who_restarts_in_a_round_that_is_lost_goes_on() -> None:
     """W29 for a failover and a restart, anywhere: some 30 CPU seconds."""
     model = classic_group(static=True, coordinator=FIXED)
     verdict = check(model, disturb=["failover", "restart"], disturbances=2, known=["restarts"], every=True)
-    assert (verdict.word, verdict.states, verdict.stopped) == ("holds", 4_126_243, "")
+    assert (verdict.word, verdict.states, verdict.stopped) == ("holds", 4_198_883, "")
 
 
 KILLED = """
