@@ -16,7 +16,7 @@ from fsm.member.consumer.step import MemberDraft
 from fsm.member.consumer.subscription import NOT_SUBSCRIBED, Ownership
 from fsm.member.dialect.choices import Choice
 from fsm.member.dialect.dialect import Dialect, custom, dialect
-from fsm.member.events import OUTDATED, ApplyAssignmentEvent
+from fsm.member.events import OUTDATED, ApplyAssignmentEvent, ListenerMethod
 from fsm.member.runtime import queues
 from fsm.protocol.assignment import LocalAssignment, without
 from fsm.protocol.error_codes import ErrorCode
@@ -269,7 +269,7 @@ def lost_partitions_are_not_marked() -> Patches:
     def release(_original: Any, draft: Any, origin: Origin) -> bool:
         if not decisions.needs_callback(draft):
             return False
-        draft.enqueue_removed(effects.ListenerMethod.LOST, origin, decisions.list_removed(draft))
+        draft.enqueue_removed(ListenerMethod.LOST, origin, decisions.list_removed(draft))
         return True
 
     return [replace_function(Effects._release_lost, release)]
