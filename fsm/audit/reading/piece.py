@@ -17,7 +17,6 @@ from fsm.audit.reading.scanning import Parsed, Scanner, parse_all
 from fsm.logs import Format, clients
 from fsm.logs.layouts.layout import TIMES, signs_of
 from fsm.logs.programs.broker import THREAD
-from fsm.logs.programs.trace_lines import TRACE
 from fsm.logs.reading.blocks import Words
 from fsm.logs.reading.entries import Entry, first_line
 from fsm.logs.reading.opening import describe_problem
@@ -292,12 +291,10 @@ class SourceRecords:
         self.names: dict[str, str] = {}
         self._in_seconds: list[tuple[list[Row], int]] = []
         """The rows of lines whose times are written in whole seconds."""
-        self._is_trace = False
 
     def take(self, parsed: Parsed) -> None:
         entry, format_, found = parsed
         line = Line(entry.number, first_line(entry.data))
-        self._is_trace = self._is_trace or (format_ is not None and format_.name == TRACE)
         find_program = format_.find_program if format_ is not None else None
         program = find_program(entry.data.decode("utf-8", "replace")) if find_program is not None else ""
         for seq, record in enumerate(found or ()):
@@ -313,7 +310,7 @@ class SourceRecords:
             own.append(row)
 
     def of_piece(self, summary: PieceSummary) -> PieceRecords:
-        if self._settle_times():
+        if summary.learned and self._settle_times():  # known layouts have times, which may be 0 in traces
             summary.lost = tuple(sorted({*summary.lost, TIMES}))
         facts = facts_of(self.rows[False])
         return PieceRecords(summary, facts, list(self._chunks(False)), list(self._chunks(True)), self.names)
@@ -325,8 +322,6 @@ class SourceRecords:
         Rows whose times are written in whole seconds get the time of the row above of their source in the same second:
         they are not older.
         """
-        if self._is_trace:  # its clock may begin at 0
-            return False
         every = [(own, i) for of in self.rows for own in of.values() for i in range(len(own))]
         every.sort(key=lambda one: one[0][one[1]][OFFSET : SEQ + 1])
         latest = next((ms for own, i in every if (ms := own[i][TIME])), 0)

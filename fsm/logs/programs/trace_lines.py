@@ -24,11 +24,9 @@ def _parse(entry: str, _zone: tzinfo) -> Sequence[TraceRecord] | None:
         return None
 
 
-TRACE = "trace"
-"""The name of the format."""
 FORMATS = (
     Format(
-        name=TRACE,
+        name="trace",
         layout="json",
         first=b"{",
         header=re.compile(rb'\{(?=[^\n]*"v"[ \t]*:[ \t]*\d)'),
