@@ -34,8 +34,11 @@ class _Unexplained(Exception):  # noqa: N818  it is no error
 class KnownScanner(Scanner):
     """Scans a short file in the known layouts, as far as these explain it."""
 
-    def __init__(self, reader: GrowingReader, modified_ms: int, signs: Words, zone: tzinfo) -> None:
+    def __init__(
+        self, file: str, size: int, reader: GrowingReader, modified_ms: int, signs: Words, zone: tzinfo
+    ) -> None:
         super().__init__(reader, signs, zone)
+        self._file, self._size = file, size
         self.explained = False
         """Nothing can be learned from the file; set at its end."""
         self._expected = tuple(reader.formats)
@@ -56,7 +59,8 @@ class KnownScanner(Scanner):
                 yield parsed
         except _Unexplained:
             return
-        self.explained = has_message
+        # If the file has grown, the entry that was being written has to be read to its end.
+        self.explained = has_message and _find_size(self._file) == self._size
 
     def _shows_message(self, line: bytes, format_: Format) -> bool:
         return bool(format_.candidate.search(line)) and self._marks.search(line)
@@ -94,6 +98,14 @@ class KnownScanner(Scanner):
         return quotes is not None and self._quotes < FEWEST_PRINTED
 
 
+def _find_size(file: str) -> int | None:
+    """The size of a file; None if it is gone."""
+    try:
+        return Path(file).stat().st_size
+    except OSError:
+        return None
+
+
 def open_known(piece: Piece, formats: Sequence[Format], signs: Words, zone: tzinfo) -> KnownScanner | None:
     """The scanner of a short file that is one piece; None for another file."""
     try:
@@ -103,4 +115,4 @@ def open_known(piece: Piece, formats: Sequence[Format], signs: Words, zone: tzin
     if piece.gzipped or piece.start or status.st_size > min(piece.end, SHORT):
         return None
     reader = GrowingReader(piece, formats, NOTHING, 0, status.st_size)
-    return KnownScanner(reader, status.st_mtime_ns // 1_000_000, signs, zone)
+    return KnownScanner(piece.file, status.st_size, reader, status.st_mtime_ns // 1_000_000, signs, zone)
