@@ -6,6 +6,7 @@ with the known layouts. Here all of them are, while they are read: a file passes
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from pathlib import Path
@@ -34,16 +35,14 @@ class _Unexplained(Exception):  # noqa: N818  it is no error
 class KnownScanner(Scanner):
     """Scans a short file in the known layouts, as far as these explain it."""
 
-    def __init__(
-        self, file: str, size: int, reader: GrowingReader, modified_ms: int, signs: Words, zone: tzinfo
-    ) -> None:
+    def __init__(self, reader: GrowingReader, status: os.stat_result, signs: Words, zone: tzinfo) -> None:
         super().__init__(reader, signs, zone)
-        self._file, self._size = file, size
+        self._file, self._size = reader.piece.file, status.st_size
         self.explained = False
         """Nothing can be learned from the file; set at its end."""
         self._expected = tuple(reader.formats)
         self._marks = marks_of(tuple(one.client for one in reader.formats if one.client is not None))
-        self._modified_ms = modified_ms
+        self._modified_ms = status.st_mtime_ns // 1_000_000
         self._quotes = 0
 
     def scan(self) -> Iterator[Parsed]:
@@ -115,4 +114,4 @@ def open_known(piece: Piece, formats: Sequence[Format], signs: Words, zone: tzin
     if piece.gzipped or piece.start or status.st_size > min(piece.end, SHORT):
         return None
     reader = GrowingReader(piece, formats, NOTHING, 0, status.st_size)
-    return KnownScanner(piece.file, status.st_size, reader, status.st_mtime_ns // 1_000_000, signs, zone)
+    return KnownScanner(reader, status, signs, zone)
