@@ -364,7 +364,9 @@ def _end_resolution(
 
 
 def change_image(state: Coordinator, before: Image, context: Context) -> Coordinator:
-    """Updates the broker's metadata: affected groups check it at their next heartbeat."""
+    """Updates the broker's metadata: affected consumer groups check it at their next heartbeat; classic ones in `fixed`
+    rebalance at once (F45).
+    """
     old, new = before.topics, context.image.topics
     names = {name for name in {*old, *new} if old.get(name) != new.get(name)}
     added = any(_id(new.get(name)) not in {None, _id(old.get(name))} for name in names)
@@ -373,6 +375,8 @@ def change_image(state: Coordinator, before: Image, context: Context) -> Coordin
     for group in state.groups.values():
         if isinstance(group, ConsumerGroup):
             state = state.with_group(subscriptions.note_changed_topics(group, names, context))
+        else:
+            state = state.with_group(classic_group_timers.note_changed_topics(group, context))
     return state
 
 

@@ -625,11 +625,15 @@ WEAK_SPOTS = Section(
         ),
         Entry(
             "W32",
-            "The leader of a classic group is static and restarts, and a topic grows before it has its place again. It "
-            "is told to skip the assignment (KIP-814), and takes the topic as it is now for what it assigned.",
-            "The new partitions stay unused until a member joins, leaves or changes its subscription, or a topic "
-            "changes again; in `fixed`, too. Observed with a Java consumer of 4.4.0.",
-            tests=(f"{_FOUND}classic_group.py::test_a_static_leader_takes_new_partitions_as_assigned",),
+            "The leader of a classic group is static and restarts, and a topic is created, grows or is deleted before "
+            "it has its place again. It is told to skip the assignment (KIP-814), and takes the topics as they are now "
+            "for those it assigned.",
+            "New partitions stay unused until a member joins, leaves or changes its subscription, or a topic changes "
+            "again. Observed with a Java consumer of 4.4.0.",
+            tests=(
+                f"{_FOUND}classic_group.py::test_a_static_leader_takes_changed_topics_as_assigned",
+                f"{_FOUND}cures.py::test_topics_change_while_a_static_leader_is_away",
+            ),
         ),
     ),
     remark="Consequence",

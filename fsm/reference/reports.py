@@ -665,8 +665,8 @@ REPORTS = (
     ),
     Report(
         "W32",
-        "A static leader that returns takes new partitions as assigned",
-        "Java consumers and brokers since 3.2, and `fixed`; observed with a consumer of 4.4.0.",
+        "A static leader that returns takes changed topics as assigned",
+        "Java consumers and brokers since 3.2; observed with a consumer of 4.4.0.",
         "fsm check classic-group --static --members 1 --topic-changes --disturb restart,topic_grown --disturbances 2 "
         '--known late_join --property "the group settles"',
         (
@@ -677,8 +677,9 @@ REPORTS = (
         "Nobody reads 1 until the next rebalance. It was observed for 45 s, with `metadata.max.age.ms` of 2 s.",
         "Real: a topic grows while the leader is deployed.",
         "Little: a leader that skips the assignment learns its own one only. Not built.",
-        "Begin a rebalance if a process replaces the leader and partitions of the group's topics are assigned to "
-        "nobody, as F42 does on loading. A topic that grows after that is not seen. Not built.",
+        "Rebalance a stable group of consumers if partitions of its topics are assigned to nobody, or are gone, when "
+        "the broker's metadata change and when a process replaces the leader (F45). It costs a look at the "
+        "assignments then, and rebalances where an assignor leaves partitions out.",
         "Restart a member that is no leader, or let a session end, after a topic has grown.",
     ),
     Report(

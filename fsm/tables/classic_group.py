@@ -114,6 +114,7 @@ class Event(Symbol):
     UPGRADE_REFUSED = "A consumer-protocol member tried to join; policy, type or size forbid the upgrade."
     UPGRADE_REFUSED_LATE = "The same, but embedded data turned out unreadable or carried an assignor's user data."
     CONSUMER_JOIN_TO_EMPTY = "A consumer-protocol member joined a group without members, which it replaces."
+    ASSIGNMENTS_OUTDATED = "The broker's topics changed: partitions are assigned to nobody, or are gone."
     DELETED = "DeleteGroups, or the cleanup of a group without offsets."
     UNLOADED = "Another coordinator owns the group's partition now."
 
@@ -384,7 +385,7 @@ TABLE = Table(
         # Birth and end
         row(S.EMPTY, E.LOADED_WITH_MEMBERS,             S.STABLE, F.RESET_HEARTBEAT_TIMERS, clause="5.1"),
         row(S.EMPTY, E.LOADED_OVER_CAPACITY,            S.STABLE, F.RESET_HEARTBEAT_TIMERS, *REBALANCE,
-            clause="4, 5.1", note="`fixed` also if partitions are assigned to nobody (F42)"),
+            clause="4, 5.1", note="`fixed` also if assignments are outdated (F42)"),
         row(S.EMPTY, E.DOWNGRADED_BY_REMOVAL,           S.STABLE, *CONVERTED, *REBALANCE,
             clause="6.5 A"),
         row(S.EMPTY, E.DOWNGRADED_BY_REPLACEMENT,       S.STABLE, *CONVERTED,
@@ -404,6 +405,7 @@ TABLE = Table(
         row((PREPARING, COMPLETING, S.STABLE), E.UPGRADE_REFUSED, F.ANSWER_ERROR,
             clause="6.3", note="GROUP_ID_NOT_FOUND for the joiner"),
         row(S.EMPTY, E.CONSUMER_JOIN_TO_EMPTY,          F.REMOVE_GROUP, S.DEAD, clause="6.1"),
+        row(S.STABLE, E.ASSIGNMENTS_OUTDATED, *REBALANCE, clause="5.3", note="`fixed` (F45)"),
         row(S.EMPTY, E.DELETED,                         F.REMOVE_GROUP, S.DEAD,
             clause="8.4", note="cleanup spares groups with pending transactional offsets from 4.0.1 on (F26)"),
         row(S.EMPTY,    E.UNLOADED, S.DEAD, clause="5.3 unload"),

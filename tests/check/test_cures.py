@@ -10,6 +10,7 @@ import pytest
 from models import MESSAGES_AND_TIMERS, classic_group, consumer_group, mixed_group
 
 from fsm.check import Verdict, Walk, check
+from fsm.check.kafka.topics import CHANGES
 from fsm.check.model import Model
 from fsm.coordinator.model.dialect import Choice as Coordinator
 from fsm.coordinator.model.dialect import Dialect as Rules
@@ -372,7 +373,7 @@ def test_the_rebalance_of_a_downgrade_outlives_its_broker(protocol: str, states:
         model = mixed_group(client="fixed", protocol=protocol, coordinator=rules)
         return check(model, disturb=["failover", "leave"], disturbances=2, every=True)
 
-    without_it = left(broker_without(Coordinator.UNASSIGNED_REBALANCES_ON_LOAD))
+    without_it = left(broker_without(Coordinator.OUTDATED_REBALANCES_ON_LOAD))
     assert lengths(without_it) == {"the group settles": 12}
     assert [one.replayed and one.replayed.differs for one in without_it.violations] == [""]
     assert (left(FIXED).word, left(FIXED).states) == ("holds", states)
@@ -437,6 +438,23 @@ def test_the_join_of_a_killed_process_takes_the_place_of_the_next_one() -> None:
     walk = take_steps(consumer_group(static=True, client="fixed", coordinator="fixed"), steps[:9])
     with pytest.raises(LocalProtocolError, match="no such step here"):
         walk.take(steps[9])
+
+
+@pytest.mark.parametrize(
+    ("rules", "protocol", "word", "states"),
+    [
+        (FIXED, "eager", "holds", 129_401),
+        pytest.param(FIXED, "cooperative", "holds", 141_166, marks=pytest.mark.deep),
+        pytest.param(broker_without(Coordinator.OUTDATED_REBALANCES), "eager", "violated", 0, marks=pytest.mark.deep),
+    ],
+    ids=["fixed", "fixed cooperative", "fixed but for it"],
+)
+def test_topics_change_while_a_static_leader_is_away(rules: Rules, protocol: str, word: str, states: int) -> None:
+    """W32: they change in every way, and late joins are not cut off."""
+    model = classic_group(1, static=True, topics={"foo": 1}, topic_changes=True, protocol=protocol, coordinator=rules)
+    verdict = check(model, disturb=["restart", *CHANGES], disturbances=2, every=not states)
+    assert (verdict.word, "the group settles" in lengths(verdict)) == (word, not states)
+    assert states in (0, verdict.states)
 
 
 @pytest.mark.deep

@@ -19,6 +19,7 @@ from fsm.coordinator.assignors import GroupSpec, MemberSpec, make_assignors
 from fsm.coordinator.consumer.reconciliation import Reconciliation, reconcile
 from fsm.coordinator.coordinator import clean_up
 from fsm.coordinator.model.consumer_group import CurrentAssignment
+from fsm.coordinator.model.context import Topic
 from fsm.coordinator.model.dialect import Choice, Dialect, dialect
 from fsm.coordinator.storage.load import load
 from fsm.coordinator.storage.replay import replay
@@ -407,6 +408,15 @@ def late_for_a_round(rules: Dialect) -> Any:
     return decode_subscription(b64decode(told)).owned_partitions
 
 
+def returned_after_its_topic_has_grown(rules: Dialect) -> Any:
+    """The group as a topic has 6 partitions, of which the leader assigned 2, and as its next process joins."""
+    found = with_static_member(rules, [], [0, 1])
+    found.host.change_topics({"foo": Topic(IDS["foo"], 6)})
+    at_once = found.states
+    found.come(name="s2", fresh_id="s2", group_instance_id="i1")
+    return at_once, found.states
+
+
 def converted_before_its_assignment(rules: Dialect) -> Any:
     found = mixed(rules)
     static_member(found, "s1")
@@ -518,9 +528,14 @@ SIDES: dict[Choice, Both] = {
     ),
     Choice.REMOVED_MEMBER_IS_UNKNOWN: (joins_after_its_removal, "unknown_member_id", None),
     Choice.FIRST_CONVERSION_ELECTS_PROTOCOL: (joins_before_the_first_generation, None, "unknown_server_error"),
-    Choice.UNASSIGNED_REBALANCES_ON_LOAD: (loaded_after_a_downgrade, "PREPARING_REBALANCE", "STABLE"),
+    Choice.OUTDATED_REBALANCES_ON_LOAD: (loaded_after_a_downgrade, "PREPARING_REBALANCE", "STABLE"),
     Choice.REPLACED_ID_IS_STORED: (returned_in_a_round_that_is_lost, "illegal_generation", "fenced_instance_id"),
     Choice.LATE_MEMBER_KEEPS_OWNED: (late_for_a_round, (("foo", 0), ("foo", 1)), ()),
+    Choice.OUTDATED_REBALANCES: (
+        returned_after_its_topic_has_grown,
+        ("PreparingRebalance", "CompletingRebalance"),
+        ("Stable", "Stable"),
+    ),
     Choice.REPLACEMENT_REBALANCES_IF_WAITING: (replaced_while_another_one_waits, "PreparingRebalance", "Stable"),
     Choice.MOVED_TARGET_COUNTS_AS_STORED: (moved_target, ["7 s2 foo[0, 1]"], ["7 s2 foo[0, 1]", "7 s2 foo[0, 1]"]),
 }

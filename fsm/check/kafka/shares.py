@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from fsm.coordinator.model.consumer_group import ConsumerGroup, find_topics
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
-from fsm.member.classic.assignors import COOPERATIVE_STICKY
+from fsm.member.classic.assignors import COOPERATIVE_STICKY, PartitionCounts
 from fsm.protocol.assignment import TopicPartition, flatten
 from fsm.protocol.consumer_protocol import decode_assignment, decode_subscription
 from fsm.protocol.messages import JoinGroupResponse, SyncGroupRequest
@@ -40,8 +40,10 @@ def ask_target(before: ConsumerGroup | None, after: ConsumerGroup, context: Cont
         yield from [] if _keep_their_shares(owned, given) else [STICKY]
 
 
-def ask_leader(joined: JoinGroupResponse | None, sent: SyncGroupRequest) -> Iterator[str]:
-    """What the assignments of a classic leader break; of a cooperative one those of partitions that nobody gives up."""
+def ask_leader(joined: JoinGroupResponse | None, sent: SyncGroupRequest, metadata: PartitionCounts) -> Iterator[str]:
+    """What the assignments of a classic leader with this metadata break; of a cooperative one those of partitions that
+    nobody gives up.
+    """
     if joined is None or not sent.assignments:
         return
     wants = {one.member_id: decode_subscription(one.metadata) for one in joined.members}
@@ -51,7 +53,8 @@ def ask_leader(joined: JoinGroupResponse | None, sent: SyncGroupRequest) -> Iter
     if joined.protocol_name != COOPERATIVE_STICKY.name:
         yield from [] if all(map(_is_even, _split_by_topic(given))) else [EVEN]
         return
-    claimed = [p for one in wants.values() for p in one.owned_partitions]
+    exist = dict(metadata)
+    claimed = [p for one in wants.values() for p in one.owned_partitions if p[1] < exist.get(p[0], 0)]
     owned = {who: {p for p in one.owned_partitions if claimed.count(p) == 1} for who, one in wants.items()}
     total = len(set(claimed).union(*given.values()))
     yield from [] if max(map(len, given.values())) <= -(-total // len(given)) else [EVEN]

@@ -13,7 +13,7 @@ from collections.abc import Container, Mapping
 
 from fsm.coordinator.classic import responses
 from fsm.coordinator.classic.draft import ClassicGroupDraft
-from fsm.coordinator.model.classic_group import ClassicGroup, ClassicGroupMember
+from fsm.coordinator.model.classic_group import ClassicGroup, ClassicGroupMember, consumer_topics
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.model.step import Refused, Request, Step
@@ -168,8 +168,8 @@ def _replace_static(
     """A static member returns under a new id; without a rebalance if nothing changes for the others."""
     draft.replaced = holder
     afterwards = draft.members.without(holder.member_id).set(member)
-    owes = Choice.OWED_JOIN_REBALANCES in draft.context.dialect and owes_join(draft, holder)
-    if draft.state is not State.STABLE or afterwards.elected_protocol() != draft.protocol_name or owes:
+    is_same = draft.state is State.STABLE and afterwards.elected_protocol() == draft.protocol_name
+    if not is_same or _needs_rebalance(draft, holder):
         _store_new_id(draft, member, stored)
         draft.take_row(_ending(draft, Event.STATIC_REPLACED, prepares=True))
         return
@@ -193,6 +193,17 @@ def _store_new_id(draft: ClassicGroupDraft, member: ClassicGroupMember, stored: 
     draft.take_row(Event.STORED_ID_REPLACED)
 
 
+def _needs_rebalance(draft: ClassicGroupDraft, holder: ClassicGroupMember) -> bool:
+    """Whether some dialects begin a rebalance as a process takes this member's place: it owes a join (F33), or it leads
+    and its assignments are outdated (F45).
+    """
+    rules = draft.context.dialect
+    if Choice.OWED_JOIN_REBALANCES in rules and owes_join(draft, holder):
+        return True
+    is_watching = Choice.OUTDATED_REBALANCES in rules and draft.is_leader(holder.member_id)
+    return is_watching and is_outdated(draft, draft.context)
+
+
 def owes_join(group: ClassicGroup, member: ClassicGroupMember) -> bool:
     """Whether a consumer was assigned less than it owned as it joined: it revokes the rest, and joins again."""
     if group.protocol_type != PROTOCOL_TYPE or not group.protocol_name:
@@ -202,6 +213,22 @@ def owes_join(group: ClassicGroup, member: ClassicGroupMember) -> bool:
         return bool(owned) and not set(owned) <= set(decode_assignment(member.assignment).partitions)
     except RemoteProtocolError:
         return False
+
+
+def is_outdated(group: ClassicGroup, context: Context) -> bool:
+    """Whether consumers are not assigned just the partitions that their topics have now: some are assigned to nobody,
+    or are gone. False for other types of groups, and if an assignment cannot be read.
+    """
+    names, topics = consumer_topics(group), context.image.topics
+    held = [member.assignment for member in group.members.values() if member.assignment]
+    if names is None:
+        return False
+    try:
+        assigned = {partition for one in held for partition in decode_assignment(one).partitions}
+    except RemoteProtocolError:
+        return False
+    wanted = {name: topics[name].partitions for name in names if name in topics}
+    return assigned != {(name, number) for name, count in wanted.items() for number in range(count)}
 
 
 # Members with an id

@@ -12,13 +12,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fsm.coordinator.classic.draft import ClassicGroupDraft
+from fsm.coordinator.classic.join import is_outdated
 from fsm.coordinator.classic.requests import removal
-from fsm.coordinator.model.classic_group import ClassicGroup, ClassicGroupMember, JoinPhase, consumer_topics
+from fsm.coordinator.model.classic_group import ClassicGroup, ClassicGroupMember, JoinPhase
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.model.step import Step
 from fsm.errors import RemoteProtocolError
-from fsm.protocol.consumer_protocol import PROTOCOL_TYPE, add_owned, decode_assignment
+from fsm.protocol.consumer_protocol import PROTOCOL_TYPE, add_owned
 from fsm.protocol.records import ClassicProtocol
 from fsm.tables.classic_group import Event, State
 
@@ -111,26 +112,23 @@ def load(group: ClassicGroup, context: Context) -> Step[ClassicGroup]:
     """A group loaded from its record; its members' sessions start now.
 
     If it has more members than allowed it rebalances at once, and the last to join are excluded; in some dialects it
-    also does so if it leaves partitions to nobody (F42).
+    also does so if its assignments are outdated (F42).
     """
     if not group.members:
         return Step(group)
     is_over = len(group.members) > context.config.group_max_size
-    rebalances = is_over or (Choice.UNASSIGNED_REBALANCES_ON_LOAD in context.dialect and _leaves_out(group, context))
+    rebalances = is_over or (Choice.OUTDATED_REBALANCES_ON_LOAD in context.dialect and is_outdated(group, context))
     return _take(group, context, Event.LOADED_OVER_CAPACITY if rebalances else Event.LOADED_WITH_MEMBERS)
 
 
-def _leaves_out(group: ClassicGroup, context: Context) -> bool:
-    """Whether partitions of the topics that consumers subscribe to are assigned to nobody; not if an assignment cannot
-    be read.
+def note_changed_topics(group: ClassicGroup, context: Context) -> ClassicGroup:
+    """The group after the broker's metadata has changed: in some dialects it rebalances if its assignments are
+    outdated (F45).
     """
-    topics, held = context.image.topics, [member.assignment for member in group.members.values() if member.assignment]
-    wanted = {name: topics[name].partitions for name in consumer_topics(group) or () if name in topics}
-    try:
-        assigned = {partition for one in held for partition in decode_assignment(one).partitions}
-    except RemoteProtocolError:
-        return False
-    return any((name, number) not in assigned for name, count in wanted.items() for number in range(count))
+    notices = Choice.OUTDATED_REBALANCES in context.dialect and group.state is State.STABLE
+    if not (notices and is_outdated(group, context)):
+        return group
+    return _take(group, context, Event.ASSIGNMENTS_OUTDATED).state
 
 
 def delete(group: ClassicGroup, context: Context) -> Step[ClassicGroup]:

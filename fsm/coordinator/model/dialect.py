@@ -356,10 +356,10 @@ class Choice(Enum):
         "a classic group that waits for its first generation is converted by the protocol that it would elect (W12)",
         "it has none yet, so the conversion fails: UNKNOWN_SERVER_ERROR",
     )
-    UNASSIGNED_REBALANCES_ON_LOAD = (
+    OUTDATED_REBALANCES_ON_LOAD = (
         "F42",
         "fixed",
-        "a classic group that is loaded with partitions assigned to nobody rebalances (W28)",
+        "a classic group loaded with partitions that nobody has, or that are gone from its topics, rebalances (W28)",
         "it is STABLE: the rebalance of a downgrade is lost with its broker, and nobody starts another one",
     )
     REPLACED_ID_IS_STORED = (
@@ -373,6 +373,12 @@ class Choice(Enum):
         "fixed",
         "the leader is told that a static member that is late for a round owns what it was assigned, too (W31)",
         "it is told what the member owned as it last joined",
+    )
+    OUTDATED_REBALANCES = (
+        "F45",
+        "fixed",
+        "a classic group with such assignments rebalances if topics change, or as its static leader returns (W32)",
+        "only its leader looks: a static one that returns takes topics as they are now for what it assigned from",
     )
 
     def holds_in(self, release: str) -> bool:

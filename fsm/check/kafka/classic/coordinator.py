@@ -113,6 +113,8 @@ class Broker(NamedTuple):
     """Members that still send requests to the former coordinator's broker."""
     records: Log = ()
     """Its compacted log; empty unless the model has compaction."""
+    topics: tuple[str, ...] = ()
+    """The changes of topics that it knows."""
 
 
 class AnyCoordinator:
@@ -133,7 +135,7 @@ class AnyCoordinator:
         A client that `converts` may use either protocol; its ids are then numbered by process. `moves` lets the
         coordinator change its broker; `compacts` lets its log be compacted.
         """
-        self.names, self.context, self.converts = names, context, converts
+        self.names, self.context, self.converts, self.known = names, context, converts, known
         self.moves, self.compacts = moves, compacts
         self.ids: Mapping[tuple[str, int], int] = {} if known is None else known.ids
         self.has_interval = context.config.assignment_interval_ms(GROUP) > 0
@@ -164,6 +166,9 @@ class AnyCoordinator:
             role="coordinator",
             tables=(*OF_CLASSIC, *(OF_CONSUMERS if self.converts else ())),
         )
+
+    def _context_of(self, at: Broker) -> Context:
+        return replace(self.context, image=self.known.image(at.topics)) if at.topics and self.known else self.context
 
     def _feature(self, name: str, feature: str, at: Broker) -> int:
         group = _group(at)
@@ -222,41 +227,45 @@ class AnyCoordinator:
         yield from choices_of_failover(moves=self.moves, compacts=self.compacts)
 
     def step(self, at: Broker, given: Any) -> Step:
-        """The step on an input: a request, a timer that expires, or a failover."""
+        """The step on an input: a request, a timer that expires, an update of metadata, or a failover."""
+        context = self._context_of(at)
         match given:
-            case Received() if (searched := answer_search(at, given, self.context)) is not None:
+            case Received(message=topics) if isinstance(topics, tuple):
+                after = at._replace(topics=topics)
+                changed = broker.change_image(at.state, context.image, self._context_of(after))
+                return Step(self._note(after, CoordinatorStep(changed)))
+            case Received() if (searched := answer_search(at, given, context)) is not None:
                 return searched
             case Received(sender, order, late):
                 made = dict(at.made)
                 number = next_number(made.get(sender, 0), order, converts=self.converts)
                 fresh = f"{sender}{number}"
                 token: Any = PendingRequest(sender, order, late)
-                done = broker.handle(at.state, request(token, sender, order, self.context, fresh), self.context)
+                done = broker.handle(at.state, request(token, sender, order, context, fresh), context)
                 if is_used(fresh, order.body, done.answers, done.state.groups.get(GROUP)):
                     made[sender] = number + 1
                 return self._after(at._replace(made=tuple(sorted(made.items()))), done, order.body)
             case (TimerKind(), str()):
                 due = run_out(_group(at), given, NOW)
-                return self._after(at, broker.handle_timer(at.state.with_group(due), self.context), given)
+                return self._after(at, broker.handle_timer(at.state.with_group(due), context), given)
             case Missed(sender, order):  # it was handled, but is lost with its broker
                 return self._fail_over(at, sends=[(sender, (order, FOUND if order == FIND else DISCONNECTED))])
             case str() if given not in TAKES_OVER:
-                return Step(self._note(at, let_pass(at.state, given, self.context)))
+                return Step(self._note(at, let_pass(at.state, given, context)))
         return self._fail_over(at, given)
 
     def _fail_over(self, at: Broker, how: str = FAILS_OVER, sends: Sequence[tuple[str, Any]] = ()) -> Step:
         """The step to another broker, which reads the log; delayed requests end."""
+        context = self._context_of(at)
         stored = at.log if isinstance(_group(at), ClassicGroup) else at.state
-        loaded, broken = load(stored, self.context), []
+        loaded, broken = load(stored, context), []
         if how in (FROM_COMPACTED, FROM_CLEANED):
-            read = list_loaded(at.records, how, self.context)
+            read = list_loaded(at.records, how, context)
             wanted, *found = (timeless(one).groups.get(GROUP) for one in (loaded.state, *read))
             broken = [] if all(say_the_same(wanted, one) for one in found) else [SAYS_THE_SAME]
             loaded = CoordinatorStep(read[0])
         after = self._note(at, loaded)
-        ended = [
-            (one.sender, (one.order, body)) for one, body in end_delayed(_group(at), how, self.context) if not one.late
-        ]
+        ended = [(one.sender, (one.order, body)) for one, body in end_delayed(_group(at), how, context) if not one.late]
         return Step(
             after._replace(elsewhere=frozenset(self.names)) if how == MOVES else after, [*ended, *sends], broken
         )
@@ -269,7 +278,7 @@ class AnyCoordinator:
         sends = [(token.sender, (token.order, body)) for token, body in answers if not token.late]
         noted = self._note(at, done)
         stored = noted.log.groups.get(GROUP)
-        asked = [*find_broken((before, after, stored), request, done.answers, self.context)]
+        asked = [*find_broken((before, after, stored), request, done.answers, self._context_of(at))]
         if isinstance(after, ConsumerGroup):
             logged = at.log if isinstance(before, ClassicGroup) else at.state
             asked += [] if tell(logged, done, GROUP, self.context.dialect) else [TELLS]

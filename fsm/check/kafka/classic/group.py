@@ -48,7 +48,7 @@ from fsm.check.kafka.live.timed_replay import Timeouts, find_times
 from fsm.check.kafka.topics import CHANGES, CLUSTER, Topics
 from fsm.check.model import Condition, Goal, Model, Property, Queue, View, Wire
 from fsm.coordinator.model.context import Context
-from fsm.coordinator.model.dialect import Dialect
+from fsm.coordinator.model.dialect import Choice, Dialect
 from fsm.coordinator.model.persistent import PersistentMap
 from fsm.errors import InputError
 from fsm.member.classic.assignors import ClientAssignor
@@ -122,7 +122,9 @@ def classic_group(
     context = Context(NOW, rules_of(coordinator), CLASSIC_SETTINGS, known.image(()))
     hub = AnyCoordinator(names, known, context, moves=search, compacts=compaction)
     changes = (CLUSTER, "everything") if topic_changes else None
-    cluster = [known.component(names)] if topic_changes else []
+    learns = Choice.OUTDATED_REBALANCES in context.dialect
+    receivers = [*([BROKER] if learns else []), *names]
+    cluster = [known.component(receivers)] if topic_changes else []
     asked = ClassicGroupProperties(names, known.everything(()), changes, resubscribes=bool(fewer))
     options = name_those(
         {
@@ -140,12 +142,12 @@ def classic_group(
             one.name: LiveClassic(one, NOW if trace else 1_000 * at, of_path[one.name], trace)
             for at, one in enumerate(consumers, 1)
         }
-        return ClassicReplay(live, context)
+        return ClassicReplay(live, context, known=known)
 
     return Model(
         f"classic-group, {members} {protocol} members, coordinator of {context.dialect.name}, {known}{options}",
         [*(one.component() for one in consumers), hub.component(), *cluster],
-        [*wires(names, known, context.dialect), *(known.wires(names) if topic_changes else [])],
+        [*wires(names, known, context.dialect), *(known.wires(receivers) if topic_changes else [])],
         asked.properties(),
         asked.goal(),
         asked.conditions(),

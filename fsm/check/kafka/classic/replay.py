@@ -21,7 +21,7 @@ from fsm.check.kafka.live.consumers import LiveMember
 from fsm.check.kafka.live.replay import book_of_consumer_group
 from fsm.check.kafka.live.tracing import go_on, tell_stored, topics_of
 from fsm.check.kafka.mixed.member import CONVERTED
-from fsm.check.kafka.topics import CLUSTER
+from fsm.check.kafka.topics import CLUSTER, Topics
 from fsm.check.model import Action, Path
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.classic_group import ClassicGroup
@@ -116,9 +116,16 @@ class LiveClassic(LiveMember):
 class ClassicReplay:
     """Live members and a live coordinator, driven along a path of a model whose first wires are their requests."""
 
-    def __init__(self, members: dict[str, LiveMember], context: Context, convert: Convert | None = None) -> None:
-        """`convert` returns the next process of a consumer if it uses the other protocol."""
-        self.members, self.names, self.convert = members, tuple(members), convert
+    def __init__(
+        self,
+        members: dict[str, LiveMember],
+        context: Context,
+        convert: Convert | None = None,
+        *,
+        known: Topics | None = None,
+    ) -> None:
+        """`convert` returns the next process of a consumer if it uses the other protocol; `known` topics may change."""
+        self.members, self.names, self.convert, self.known = members, tuple(members), convert, known
         self.broker = LiveBroker(
             members,
             context,
@@ -189,10 +196,13 @@ class ClassicReplay:
         if action.actor == CLUSTER:
             return
         many = len(self.names)
-        name = self.names[action.wire % many] if action.wire >= 0 else action.actor
         if action.wire >= 2 * many:
-            self.members[name].learn(action.message)
+            if action.actor != BROKER:
+                self.members[action.actor].learn(action.message)
+            elif self.known is not None:
+                self.broker.host.update(self.known.image(action.message))
             return
+        name = self.names[action.wire % many] if action.wire >= 0 else action.actor
         match action:
             case Action(actor="broker", wire=wire) if wire < 0:
                 self.broker.act(action.what)

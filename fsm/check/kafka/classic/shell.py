@@ -72,7 +72,7 @@ class Shell(ClassicConsumerMember, Driven):
         at = ObservedStep(before, given, self.member, self._taken, now_ms)
         self.broken += find_broken(at)
         for sent in at.list_sent(SyncGroupRequest):
-            self.broken += ask_leader(at.joined, sent)
+            self.broken += ask_leader(at.joined, sent, before.metadata)
 
     def _take(self, effect: ClassicEffect) -> None:
         self._taken.append(effect)
