@@ -188,7 +188,9 @@ def _join_group(state: Coordinator, request: Request[JoinGroupRequest], context:
     elif group.members:
         version = state.topics_added_version
         step = classic_members.join(group, request, context, topics_added_version=version)
-    elif body.member_id:  # Kafka refuses it, but still drops the group from memory, not from the log
+    elif body.member_id and Choice.REFUSED_JOIN_KEEPS_GROUP in context.dialect:
+        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+    elif body.member_id:  # refused, but the group is gone from memory, not from the log
         refusal = classic_group_responses.refuse(request, ErrorCode.UNKNOWN_MEMBER_ID)
         return Step(state.without(body.group_id), (Answer(request.token, refusal),))
     else:

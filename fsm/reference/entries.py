@@ -635,6 +635,14 @@ WEAK_SPOTS = Section(
                 f"{_FOUND}cures.py::test_topics_change_while_a_static_leader_is_away",
             ),
         ),
+        Entry(
+            "W33",
+            "A classic member that a consumer group has lost, or a stranger, joins the empty group with its id. It is "
+            "refused; the coordinator drops the group from memory, but writes no tombstones.",
+            "The group is not found, and its offsets do not expire, until a broker loads the log: then it is back, at "
+            "its epoch. Observed on a real broker of 4.4.0.",
+            tests=(f"{_FOUND}cures.py::test_a_refused_join_leaves_an_empty_group",),
+        ),
     ),
     remark="Consequence",
 )

@@ -319,6 +319,7 @@ ELSEWHERE = (
     ),
     Broken("mixed-group", {"policy": "upgrade"}, ("leave",), ("early",), _SETTLES, {"4.4.0": 20}, "W5"),
     Broken("mixed-group", {}, ("expire",), ("early",), _ENDED, {**_always(14), "4.4.0": 13}, "W18"),
+    Broken("mixed-group", {}, ("expire",), (), "a group that is gone is gone from the log", _always(10), "W33"),
     Broken(
         "mixed-group",
         {"protocol": "cooperative", "client": "fixed"},

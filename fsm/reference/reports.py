@@ -683,6 +683,24 @@ REPORTS = (
         "Restart a member that is no leader, or let a session end, after a topic has grown.",
     ),
     Report(
+        "W33",
+        "A refused classic join makes an empty consumer group disappear until its log is loaded",
+        "All releases; observed on a broker of 4.4.0 (raw requests, the broker started again).",
+        'fsm check mixed-group --disturb expire --property "a group that is gone is gone from the log"',
+        (
+            "A, of the consumer protocol, is the only member. Classic member B gets a member id.",
+            "The session of A ends: the group is empty.",
+            "B joins with its id and gets UNKNOWN_MEMBER_ID. The group is gone; its tombstones are discarded.",
+        ),
+        "Describing the group fails with GROUP_ID_NOT_FOUND, and its offsets do not expire. When a broker loads the "
+        "log it is there again, at its epoch.",
+        "Real in a migration, wherever classic members outlive the members of the consumer protocol. B's next join "
+        "without an id creates a classic group, and ends that.",
+        "Nothing.",
+        "Refuse the join before the empty group is dropped (F46).",
+        "Delete the group again, or have the log loaded.",
+    ),
+    Report(
         "H17",
         "An assignment of an earlier membership is applied",
         "Java consumers 4.3.0 to 4.4.0, since KAFKA-20106; observed on a broker of 4.4.0 (raw requests).",

@@ -440,6 +440,17 @@ def test_the_join_of_a_killed_process_takes_the_place_of_the_next_one() -> None:
         walk.take(steps[9])
 
 
+def test_a_refused_join_leaves_an_empty_group() -> None:
+    """W33: a classic member comes with its id as the last member of the consumer protocol has gone."""
+    cures = (FIXED, broker_without(Coordinator.REFUSED_JOIN_KEEPS_GROUP))
+    found, without_it = (
+        check(mixed_group(coordinator=rules, client="fixed"), disturb=["leave"], disturbances=1, every=True)
+        for rules in cures
+    )
+    assert (found.word, found.states) == ("holds", 36_399)
+    assert lengths(without_it) == {"a group that is gone is gone from the log": 11}
+
+
 @pytest.mark.parametrize(
     ("rules", "protocol", "word", "states"),
     [

@@ -7,7 +7,7 @@ order, with the ids and epochs of this broker; every answer must equal the model
 partition without a user, or two users whose heartbeats and commits are accepted. A late request has a connection of its
 own, and its answer is ignored. Exit status 1 if the broker deviates from the model, which is then wrong. With
 `--disturb` the path of any counterexample is run. W4, which is fixed in the latest release, runs by the rules of the
-broker's release (`KAFKA_RELEASE=4.1.2`). For W28 and W29 the broker is started again within the path. For W22, W23 and
+broker's release (`KAFKA_RELEASE=4.1.2`). For W28, W29 and W33 the broker is started again. For W22, W23 and
 W27 Java clients are run, for W26 workers of Connect: requests do not show what an application does.
 """
 
@@ -20,6 +20,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -27,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from forgotten import confirm_forgotten
 from hanging import NUMBER as HANGING
 from hanging import confirm_hanging
 from java_members import EAGER, PARTITIONS, RECREATED_PARTITIONS, confirm_grown, confirm_recreated, confirm_woken
@@ -652,14 +654,39 @@ def failing_over() -> Iterator[Spot]:
 
 def fail_over(spot: Spot) -> bool:
     """Runs it on a broker of its own, which is started again."""
+    with _node(spot.policy) as (node, topics):
+        return confirm(spot, _address(topics), topics, node)
+
+
+def forget() -> bool:
+    """The weak spot that only the log shows (W33)."""
+    with _node(Spot.policy) as (node, topics):
+        group = _new_group("W33", _address(topics), topics, 1)
+        print("W33  a classic join that is refused makes an empty consumer group disappear, but not from the log")
+
+        def restart() -> Connection:
+            node.stop()
+            node.start()
+            wait_for_coordinator(_address(topics), group)
+            return Connection(*_address(topics), "confirm", PATIENCE_S)
+
+        return _show(*confirm_forgotten(topics.connection, group, group, restart))
+
+
+@contextmanager
+def _node(policy: str) -> Iterator[tuple[Node, Topics]]:
+    """A broker that can be started again."""
     with tempfile.TemporaryDirectory() as folder:
-        node = Node(Path(folder), settings(spot.policy))
+        node = Node(Path(folder), settings(policy))
         try:
             node.start()
-            address = "127.0.0.1", node.port
-            return confirm(spot, address, Topics(Connection(*address, "confirm", PATIENCE_S)), node)
+            yield node, Topics(Connection("127.0.0.1", node.port, "confirm", PATIENCE_S))
         finally:
             node.stop()
+
+
+def _address(topics: Topics) -> tuple[str, int]:
+    return topics.connection.host, topics.connection.port
 
 
 def _new_group(number: str, address: tuple[str, int], topics: Topics, partitions: int = 0) -> str:
@@ -734,6 +761,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 if policy == Spot.policy:
                     good += [act(address, topics) for act in others]
         good += map(fail_over, failing)
+        good += [forget()] if not args.disturb and (not args.numbers or "W33" in args.numbers) else []
     except NoBrokerError as problem:
         print(f"confirm: {problem}", file=sys.stderr)
         return 2

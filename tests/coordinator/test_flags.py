@@ -454,6 +454,15 @@ def joins_after_its_removal(rules: Dialect) -> Any:
     return found.mix(member_id, owned={"foo": [0]}, generation=generation)["error_code"]
 
 
+def stranger_joins_an_empty_group(rules: Dialect) -> Any:
+    """The groups that are there after a classic member of another group came to an empty consumer group."""
+    found = mixed(rules)
+    found.join("m1", "foo")
+    found.beat("m1", -1)
+    found.come("nobody")
+    return [group.group_id for group in found.host.state.groups.values()]
+
+
 def joins_before_the_first_generation(rules: Dialect) -> Any:
     found = mixed(rules)
     member_id = found.come(fresh_id="c")["member_id"]
@@ -536,6 +545,7 @@ SIDES: dict[Choice, Both] = {
         ("PreparingRebalance", "CompletingRebalance"),
         ("Stable", "Stable"),
     ),
+    Choice.REFUSED_JOIN_KEEPS_GROUP: (stranger_joins_an_empty_group, ["g"], []),
     Choice.REPLACEMENT_REBALANCES_IF_WAITING: (replaced_while_another_one_waits, "PreparingRebalance", "Stable"),
     Choice.MOVED_TARGET_COUNTS_AS_STORED: (moved_target, ["7 s2 foo[0, 1]"], ["7 s2 foo[0, 1]", "7 s2 foo[0, 1]"]),
 }

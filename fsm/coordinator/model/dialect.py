@@ -381,6 +381,13 @@ class Choice(Enum):
         "only its leader looks: a static one that returns takes topics as they are now for what it assigned from",
     )
 
+    REFUSED_JOIN_KEEPS_GROUP = (
+        "F46",
+        "fixed",
+        "a classic join that is refused leaves an empty consumer group as it is (W33)",
+        "it ends the group in memory, but not in the log",
+    )
+
     def holds_in(self, release: str) -> bool:
         """Whether the release has the rule; `s24` has none, `fixed` those of the latest release and its own."""
         if release == SNAPSHOT:

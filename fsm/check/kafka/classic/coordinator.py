@@ -106,7 +106,7 @@ class Broker(NamedTuple):
 
     state: Coordinator = NOBODYS
     log: Coordinator = NOBODYS
-    """The state that the log has of a classic group; the log of a consumer group has its present state."""
+    """What the log has, unless there is a consumer group: of that it has the present state."""
     made: tuple[tuple[str, int], ...] = ()
     """How many member ids each client was given."""
     elsewhere: frozenset[str] = frozenset()
@@ -145,6 +145,7 @@ class AnyCoordinator:
         """The component; its features are the membership, epochs and partitions of each client's newest member."""
         features: dict[str, Any] = {
             "rests": _rests,
+            "forgotten": lambda at: int(_group(at) is None and at.log.groups.get(GROUP) is not None),
             "consumer": lambda at: int(isinstance(_group(at), ConsumerGroup)),
             "all classic": lambda at: int(is_all_classic(_group(at))),
             "has members": lambda at: int(bool(getattr(_group(at), "members", ()))),
@@ -213,18 +214,17 @@ class AnyCoordinator:
     def choices(self, at: Broker) -> Iterable[Choice]:
         """The choices: timers expire, and another broker takes over."""
         group = _group(at)
-        if group is None:
-            return
         if isinstance(group, ClassicGroup):
             yield from _classic_timers(group)
-        else:
+        elif group is not None:
             for (kind, who), _, epoch in group.timers.in_order():
                 member = group.members.by_id.get(who)  # None if another one took its place
                 if member is not None and (kind is not TimerKind.REBALANCE or member.epoch == epoch):
                     kind_of, text = TIMER_CHOICES[kind]
                     yield Choice(text.format(_short(who)), (kind, who), kind_of, _excuse(who))
             yield from choices_of_tasks(group)
-        yield from choices_of_failover(moves=self.moves, compacts=self.compacts)
+        if group is not None or at.log.groups.get(GROUP) is not None:
+            yield from choices_of_failover(moves=self.moves, compacts=self.compacts)
 
     def step(self, at: Broker, given: Any) -> Step:
         """The step on an input: a request, a timer that expires, an update of metadata, or a failover."""
@@ -257,7 +257,7 @@ class AnyCoordinator:
     def _fail_over(self, at: Broker, how: str = FAILS_OVER, sends: Sequence[tuple[str, Any]] = ()) -> Step:
         """The step to another broker, which reads the log; delayed requests end."""
         context = self._context_of(at)
-        stored = at.log if isinstance(_group(at), ClassicGroup) else at.state
+        stored = at.state if isinstance(_group(at), ConsumerGroup) else at.log
         loaded, broken = load(stored, context), []
         if how in (FROM_COMPACTED, FROM_CLEANED):
             read = list_loaded(at.records, how, context)
@@ -280,14 +280,14 @@ class AnyCoordinator:
         stored = noted.log.groups.get(GROUP)
         asked = [*find_broken((before, after, stored), request, done.answers, self._context_of(at))]
         if isinstance(after, ConsumerGroup):
-            logged = at.log if isinstance(before, ClassicGroup) else at.state
+            logged = at.state if isinstance(before, ConsumerGroup) else at.log
             asked += [] if tell(logged, done, GROUP, self.context.dialect) else [TELLS]
         return Step(noted, sends, asked)
 
     def _note(self, at: Broker, done: CoordinatorStep[Coordinator]) -> Broker:
         state, log = timeless(done.state, has_interval=self.has_interval), NOBODYS
-        if isinstance(done.state.groups.get(GROUP), ClassicGroup):
-            stored = at.log if isinstance(_group(at), ClassicGroup) else keep_stored(at.state)
+        if not isinstance(done.state.groups.get(GROUP), ConsumerGroup):
+            stored = keep_stored(at.state) if isinstance(_group(at), ConsumerGroup) else at.log
             log = timeless(replay(done.records, self.context.dialect, stored).state)
         return at._replace(state=state, log=log, records=append(at.records, done.records) if self.compacts else ())
 

@@ -181,13 +181,18 @@ class _MixedGroupProperties(ClassicGroupProperties):
     policy, joins = "", "consumer joins"
 
     def properties(self) -> list[Property]:
-        """The properties of a consumer group, and that it becomes a classic one when possible."""
+        """The properties of a consumer group, that it becomes a classic one when possible, and that it ends."""
         meaning = "if the policy allows it, a group whose members are all classic is a classic group"
         converges = Property("a group of classic members is a classic group", self._converges, meaning)
-        return [*GroupProperties.properties(self), *([converges] if self.policy in DOWNGRADES else [])]
+        ended = Property("a group that is gone is gone from the log", self._is_ended, "no broker loads it again")
+        return [*GroupProperties.properties(self), ended, *([converges] if self.policy in DOWNGRADES else [])]
 
     def _converges(self, view: View) -> Mask:
         holds: Mask = view.of(BROKER, "all classic") == 0
+        return holds
+
+    def _is_ended(self, view: View) -> Mask:
+        holds: Mask = view.of(BROKER, "forgotten") == 0
         return holds
 
     def goal(self) -> Goal:

@@ -1,0 +1,65 @@
+"""W33 on a real Kafka: a classic join that is refused makes an empty consumer group disappear until a broker loads it.
+
+No property of a state shows it, as the log of the group is not looked at: the requests stand here.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from itertools import count
+
+from fsm.coordinator.model.hash_order import string_hash
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+)
+from fsm.wire.connection import Connection
+
+JOIN_EPOCH, LEAVE_EPOCH = 0, -1
+TIMEOUT_MS = 45_000
+PARTITIONS = 4
+"""`offsets.topic.num.partitions` of the broker."""
+
+
+def confirm_forgotten(
+    connection: Connection, group: str, topic: str, restart: Callable[[], Connection]
+) -> tuple[bool, list[str]]:
+    """Whether the group is gone after a stranger's JoinGroup, and is back after the broker has started again."""
+    _join_and_leave(connection, group, topic)
+    before = _describe(connection, group)
+    protocols = (JoinGroupRequestProtocol("range", b""),)
+    join = JoinGroupRequest(group, TIMEOUT_MS, TIMEOUT_MS, "nobody", protocol_type="consumer", protocols=protocols)
+    refusal = ErrorCode(connection.call(join).error_code)
+    _join_and_leave(connection, _beside(group), topic)  # what that stores shows what the broker knows
+    after = _describe(connection, group)
+    again = _describe(restart(), group)
+    lines = [f"{before}; a stranger joins: {refusal.name}; then {after}; after the broker has started again {again}"]
+    is_refused = refusal is ErrorCode.UNKNOWN_MEMBER_ID
+    return is_refused and after == ErrorCode.GROUP_ID_NOT_FOUND.name and before == again != after, lines
+
+
+def _beside(group: str) -> str:
+    """Another group of the same partition of `__consumer_offsets`."""
+    at = string_hash(group) % PARTITIONS
+    return next(name for i in count() if string_hash(name := f"{group}-{i}") % PARTITIONS == at)
+
+
+def _join_and_leave(connection: Connection, group: str, topic: str) -> None:
+    member_id = uuid.uuid4().hex
+    connection.call(
+        ConsumerGroupHeartbeatRequest(
+            group, member_id, JOIN_EPOCH, None, None, TIMEOUT_MS, (topic,), topic_partitions=()
+        )
+    )
+    connection.call(ConsumerGroupHeartbeatRequest(group, member_id, LEAVE_EPOCH))
+
+
+def _describe(connection: Connection, group: str) -> str:
+    (found,) = connection.call(ConsumerGroupDescribeRequest((group,))).groups
+    if found.error_code:
+        return ErrorCode(found.error_code).name
+    return f"{found.group_state} at epoch {found.group_epoch}"
