@@ -40,7 +40,7 @@ from fsm.check.kafka.consumer.coordinator import timeless as timeless_group
 from fsm.check.kafka.consumer.member import FIND, FOUND, LIVES
 from fsm.check.kafka.coordinator_looks import OF_CLASSIC, OF_CONSUMERS, look_at_group
 from fsm.check.kafka.descriptions import list_partitions
-from fsm.check.kafka.topics import Topics
+from fsm.check.kafka.topics import CLUSTER, Topics
 from fsm.check.model import Choice, Component, Missed, Received, Step
 from fsm.coordinator import coordinator as broker
 from fsm.coordinator.classic.timers import unload
@@ -230,7 +230,7 @@ class AnyCoordinator:
         """The step on an input: a request, a timer that expires, an update of metadata, or a failover."""
         context = self._context_of(at)
         match given:
-            case Received(message=topics) if isinstance(topics, tuple):
+            case Received(sender, topics) if sender == CLUSTER:
                 after = at._replace(topics=topics)
                 changed = broker.change_image(at.state, context.image, self._context_of(after))
                 return Step(self._note(after, CoordinatorStep(changed)))
