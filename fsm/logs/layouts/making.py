@@ -122,11 +122,11 @@ _FEWEST_INDENTED = 2
 def _choose_date_order(header: Header, lines: Sequence[str], clock: stamps.Clock) -> Header:
     """The header with the order of day and month that all of its dates allow; if both are possible, the one whose last
     date is closer to the end of the file."""
-    slots = [row for row in header.rows if row in _DATES]
-    if not slots:
+    first = Header(header.lines[0], header.roles)
+    if not set(_DATES).intersection(first.rows):
         return header
-    matches = [match for line in lines if (match := header.pattern.match(line)) is not None]
-    texts = [text for match in matches for text, row in zip(match.groups(), header.rows, strict=True) if row in _DATES]
+    matches = [match for line in lines if (match := first.pattern.match(line)) is not None]
+    texts = [text for match in matches for text, row in zip(match.groups(), first.rows, strict=True) if row in _DATES]
     read = {row: [stamps.read(text, clock, (row,)) for text in texts] for row in _DATES}
     late = clock.now_ms + stamps.DAY_MS
     far = {
