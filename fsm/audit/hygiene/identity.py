@@ -10,7 +10,8 @@ cluster:
 
 0. A file has one log for each program that wrote to it under the client id: a pod or a container, or what may be one
    (`MAYBE`: a host may be a relay's) if it has a member id of its own while another one has another id. It has only one
-   log if a member id is in the lines of several programs, because then it is not the process that is named.
+   log if a member id is in the lines of several programs, because then it is not the process that is named. If neither
+   is known of a client that prints no client id, the log may be that of several members.
 1. A record without a group belongs to the only group of its client id in its log or else in its file, else to none; one
    without a client id to the only member that writes there.
 2. Two member ids of one (group, client id) in use at the same time are two processes. Consecutive ids may be one
@@ -201,18 +202,31 @@ def _find_logs(facts: Sequence[Facts]) -> dict[Source, _Log]:
 
 def _are_processes(facts: Sequence[Facts]) -> bool:
     """Whether the programs of a file are processes of their own."""
-    programs = {fact.program for fact in facts} - {""}
-    if not 1 < len(programs) <= _MOST_PROGRAMS:
+    if not _may_be_processes(facts):
         return False
-    identified = [fact for fact in facts if fact.member_id]
-    spans = _spans((fact.member_id, fact) for fact in identified)
+    ids = _ids_of_programs(facts)
+    spans = _spans((fact.member_id, fact) for fact in facts if fact.member_id)
+    certain = not any(fact.program.startswith(MAYBE) for fact in facts)
+    enclosed = _is_nameless(facts[0].client_id)
+    return certain or (
+        _at_once(spans, spans, enclosed=enclosed)
+        and not any(_at_once(own, spans, enclosed=enclosed) for own in ids.values())
+    )
+
+
+def _may_be_processes(facts: Sequence[Facts]) -> bool:
+    """Whether several programs are named, and no member id is in the lines of two of them."""
+    ids = _ids_of_programs(facts).values()
+    is_few = 1 < len({fact.program for fact in facts} - {""}) <= _MOST_PROGRAMS
+    return is_few and sum(map(len, ids)) == len(set().union(*ids))
+
+
+def _ids_of_programs(facts: Sequence[Facts]) -> dict[str, set[str]]:
     ids: dict[str, set[str]] = {}
-    for fact in identified:
-        ids.setdefault(fact.program, set()).add(fact.member_id)
-    if sum(map(len, ids.values())) > len(spans):
-        return False
-    certain = not any(program.startswith(MAYBE) for program in programs)
-    return certain or (_at_once(spans, spans) and not any(_at_once(own, spans) for own in ids.values()))
+    for fact in facts:
+        if fact.member_id:
+            ids.setdefault(fact.program, set()).add(fact.member_id)
+    return ids
 
 
 _MOST_PROGRAMS = 1000
@@ -226,8 +240,10 @@ def members(group: str, client_id: str, facts: Sequence[Facts], log_of: Mapping[
     holds: dict[_Log, set[str]] = {log: set() for log in logs}
     for fact in facts:
         holds[log_of[fact.source]] |= {fact.member_id} - {""}
-    nameless = client_facts_of(client_id).name == client_id
+    nameless = _is_nameless(client_id)
     shared = {log for log in logs if _at_once(holds[log], ids, enclosed=nameless)}
+    if nameless:
+        shared |= {log for log in logs if not log.program and _may_share([f for f in facts if log_of[f.source] == log])}
     joined = _join_logs(logs, holds)
     apart = len(joined) > 1 and (shared or nameless or _overlap(joined, logs))
     started_once = not nameless and sum(f.starts for f in facts) == 1 and not _at_once(set(ids), ids)
@@ -238,6 +254,17 @@ def members(group: str, client_id: str, facts: Sequence[Facts], log_of: Mapping[
         for log in own:
             keys[log] = Key(group, f"{client_id} ({label})", shared=not shared.isdisjoint(own))
     return _rank_logs(keys, logs)
+
+
+def _may_share(facts: Sequence[Facts]) -> bool:
+    """Whether the programs of a log may be processes that ran at the same time."""
+    programs = _spans((fact.program, fact) for fact in facts if fact.program)
+    return _may_be_processes(facts) and _at_once(programs, programs)
+
+
+def _is_nameless(client_id: str) -> bool:
+    """Whether this is the name of a client that prints no client id."""
+    return client_facts_of(client_id).name == client_id
 
 
 def _rank_logs(keys: Mapping[_Log, Key], logs: Mapping[_Log, _Span]) -> dict[_Log, Key]:
@@ -259,12 +286,12 @@ def _spans(named: Iterable[tuple[_T, Facts]]) -> dict[_T, _Span]:
 
 
 def _at_once(names: Iterable[_T], spans: Mapping[_T, _Span], *, enclosed: bool = False) -> bool:
-    """Whether two of the names are in use at the same time. With `enclosed`, a name that is used only between two uses
-    of another one counts too."""
+    """Whether two of the names are in use at the same time. With `enclosed`, a name that is used only before the last
+    use of an earlier one counts too."""
     open_: _Span | None = None
-    for span in sorted(spans[name] for name in names):
+    for span in sorted((spans[name] for name in names), key=lambda one: (one.first_ms, -one.last_ms)):
         if open_ is not None:
-            between = open_.first_ms < span.first_ms and span.last_ms < open_.last_ms
+            between = span.last_ms < open_.last_ms
             if (enclosed and between) or open_.overlaps(span):
                 return True
         if open_ is None or span.last_ms > open_.last_ms:

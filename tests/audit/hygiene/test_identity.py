@@ -170,3 +170,30 @@ def test_facts_are_spans_and_starts_of_each_id():
 def test_what_rotation_adds_to_a_name(file, plain):
     """Numbers, dates and endings, but never the whole name."""
     assert stem(file) == plain
+
+
+def nameless(member_id: str, first_ms: int, last_ms: int, program: str = "") -> Facts:
+    return facts("all.log", member_id, first_ms, last_ms, program=program)._replace(client_id="librdkafka")
+
+
+def test_an_id_in_use_before_the_last_use_of_another_is_another_process():
+    """A client without a client id prints its member id only when it joins; a broker may answer two of them at once."""
+    assert names(nameless("x", 10, 50), nameless("y", 10, 10)) == {"all.log": "librdkafka?"}
+    assert names(nameless("x", 10, 50), nameless("y", 50, 60)) == {"all.log": "librdkafka"}
+
+
+def test_a_word_before_the_lines_names_processes_if_their_ids_are_in_use_at_the_same_time():
+    """As Heroku's dynos: of a client that prints its ids rarely, too."""
+    known = [nameless("x", 10, 50, "~worker.1"), nameless("y", 10, 10, "~worker.2"), nameless("z", 50, 50, "~worker.2")]
+    assert {key.member for key in identify(known).values()} == {
+        "librdkafka (worker.1)",
+        "librdkafka (worker.2)",
+    }
+
+
+@pytest.mark.parametrize(("program", "mark"), [("~worker.2", "?"), ("~worker.1", "")])
+def test_a_log_of_what_may_be_two_processes_of_a_client_without_a_name_is_shared(program: str, mark: str):
+    """Findings that rest on its lines are no errors then, and the report says so."""
+    known = [nameless("", 0, 100, "~worker.1"), nameless("", 50, 150, program)]
+    assert names(*known) == {"all.log": f"librdkafka{mark}"}
+    assert names(known[0], known[1]._replace(first_ms=500, last_ms=600)) == {"all.log": "librdkafka"}
