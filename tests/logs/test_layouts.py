@@ -193,6 +193,11 @@ BEHIND: dict[str, Callable[[int], str]] = {
     "an id": lambda i: f" {i * 2_654_435_761 % 2**32:08x}-{i:04x}",
     "a number": lambda i: f" #{i}",
     "an id before a word": lambda i: f" id={i} host-1",
+    "a level": lambda i: f" [{('INFO', 'DEBUG', 'WARN')[i % 3]}]",
+    "a level before a word": lambda i: f" <{('INFO', 'DEBUG', 'WARN')[i % 3]}|{('consumer', 'group')[i % 2]}>",
+    "a level behind a dash": lambda i: f" - {('INFO', 'DEBUG', 'WARN')[i % 3]}",
+    "columns": lambda i: f" | {('INFO', 'DEBUG', 'WARN')[i % 3]} | {('consumer', 'group')[i % 2]}",
+    "an address": lambda i: f" @{('consumer', 'group')[i % 2]}",
 }
 """What may stand behind each line of a file, by the number of the line."""
 

@@ -136,7 +136,7 @@ def _find_varying(texts: Sequence[str], text: str) -> tuple[Token, ...]:
     some = texts[:: max(1, len(texts) // _MOST_TEXTS)]
     rest = [_strip_fields(one).rstrip().removesuffix(text)[-_LONGEST_TAIL:] for one in some]
     for _ in range(_MOST_UNITS):
-        units = Counter(unit for one in rest if (unit := _find_last_unit(one, behind=found)))
+        units = Counter(unit for one in rest if (unit := _find_barred(one) or _find_last_unit(one, behind=found)))
         unit, count = units.most_common(1)[0] if units else ((), 0)
         if count < max(_FEWEST_CLOSED, 0.9 * len(some)):
             break
@@ -162,6 +162,15 @@ def _find_last_unit(text: str, behind: tuple[Token, ...]) -> tuple[Token, ...]:
     return (_BLANK, Token("text", word[1])) if word else ()
 
 
+def _find_barred(text: str) -> tuple[Token, ...]:
+    """The word at the end of a text behind a bar, as of a level or logger: ` | INFO`, ` @consumer`."""
+    found = _BARRED.search(text)
+    if found is None:
+        return ()
+    return _BLANK, Token("text", found[1]), *([_BLANK] if found[2] else ()), Token("word", "")
+
+
+_BARRED = re.compile(r"[ \t]([|~@#>\u2013\u2014-]{1,3}|<-|//|::)([ \t]*)[\w.$-]*[A-Za-z][\w.$-]*[ \t]*\Z", re.ASCII)
 _BLANK = Token("blank", " ")
 _UNITS = tuple(
     (unit, _compile_end(unit))
@@ -172,7 +181,7 @@ _UNITS = tuple(
         *(
             (_BLANK, Token("text", opens), Token("inner", what), Token("text", closes))
             for opens, closes in CLOSING.items()
-            for what in ("#", ":", f"{opens}=")
+            for what in ("#", ":", f"{opens}=", f"{opens}!")
         ),
     )
 )
@@ -182,11 +191,23 @@ _MOST_UNITS, _MOST_TEXTS, _LONGEST_TAIL = 12, 60, 400
 
 
 def _sample_entries(lines: Sequence[str], headers: Sequence[Header]) -> list[str]:
-    """A sample of the first lines of entries, with the second line if headers have two."""
-    some = lines[:: max(1, len(lines) // _MOST_LOOKS)]
+    """A sample of the first lines of entries, with the second line if headers have two. Those of messages that go on
+    below have other ends: they are left out if there are enough others."""
+    step = max(1, len(lines) // _MOST_LOOKS)
     if headers and len(headers[0].lines) > 1:
-        some = [f"{above}\n{line}" for above, line in pairwise(lines)]
-    return [line for line in some if any(header.pattern.match(line) for header in headers)]
+        return [both for above, line in pairwise(lines) if _begins(both := f"{above}\n{line}", headers)]
+    places = [i for i in range(0, len(lines), step) if _begins(lines[i], headers)]
+    whole = [lines[i] for i in places if not goes_on(lines, i) or _begins(lines[i + 1], headers)]
+    return whole if len(whole) >= _FEWEST_CLOSED else [lines[i] for i in places]
+
+
+def _begins(line: str, headers: Sequence[Header]) -> bool:
+    return any(header.pattern.match(line) for header in headers)
+
+
+def goes_on(lines: Sequence[str], i: int) -> bool:
+    """Whether the line below a line is indented, as that of a message of several lines is."""
+    return i + 1 < len(lines) and lines[i + 1][:1] in ("\t", " ") and bool(lines[i + 1].strip())
 
 
 def _find_bracketed(whole: Sequence[str]) -> Header | None:

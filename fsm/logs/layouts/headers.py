@@ -42,9 +42,12 @@ _DOTTED = re.compile(
 """May be followed by a line number, which a file in a source tree is not; a process (`worker.1`) ends with a number."""
 CLOSING = {"[": "]", "(": ")", "<": ">", "{": "}"}
 _INNER = {"[": r"[^\[\]\n]*", "(": r"[^()\n]*", "<": r"[^<>\n]*", "{": r"[^{}\n]*"}
+_INNERS = tuple(_INNER.items())
 _FIELDS = {f"{opens}=": rf"[A-Za-z][\w.-]{{0,60}}={inner}" for opens, inner in _INNER.items()}
 _INNER |= {**_FIELDS, "{=": f"(?:{_FIELDS['{=']})?"}  # log4j prints the braces even if no field is set
 _INNER |= {"\t": r"[^\t\n{]*", "=": r"[^\s\"]*", '"': r"[^\"\n]*"}  # a column, a value, a quoted value
+_LED = rf"(?:{_LEVEL}|(?:{'|'.join(sorted(LEVELS, reverse=True))})\W%s)"
+_INNER |= {f"{opens}!": _LED % inner for opens, inner in _INNERS}  # a level, or one in capitals and more
 _INNER[":"] = r"[\w$]{1,100}\.[a-z]{1,5}:\d{1,7}"  # a place in a source file
 _INNER["#"] = r"#?\d{1,20}|[0-9a-fA-F]{8,64}(?:-[0-9a-fA-F]{2,32}){0,8}"  # a number, an id
 _PLAIN = r"[^\s\[\]()<>{}|\"'=,;:#]+"

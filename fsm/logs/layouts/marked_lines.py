@@ -13,7 +13,7 @@ from fsm.logs import Client, Message
 from fsm.logs.exports.tables import Table
 from fsm.logs.layouts import fields as structured
 from fsm.logs.layouts import stamps
-from fsm.logs.layouts.ends import find_tail, strip_end, words_of
+from fsm.logs.layouts.ends import find_tail, goes_on, strip_end, words_of
 from fsm.logs.layouts.frames import Frame
 from fsm.logs.layouts.headers import HEADER_LIMIT
 from fsm.logs.layouts.layout import marks_of, unescape
@@ -104,7 +104,8 @@ def find_hits(seen: MarkedLines) -> list[tuple[int, str]]:
     understands the rest."""
     out: list[tuple[int, str]] = []
     found = {i: find_marks(seen.lines[i], seen.clients) for i in seen.some}
-    tail = find_tail([seen.lines[i][min(mark for _, mark in marks) :] for i, marks in found.items() if marks])
+    behind = {i: seen.lines[i][min(mark for _, mark in marks) :] for i, marks in found.items() if marks}
+    tail = find_tail([text for i, text in behind.items() if not goes_on(seen.lines, i)] or list(behind.values()))
     for i, marks in found.items():
         if len(out) == ENOUGH_SAMPLES:
             break
