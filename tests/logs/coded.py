@@ -9,7 +9,7 @@ from urllib.parse import quote
 from xml.sax.saxutils import escape
 
 from logs.exports import bare
-from logs.wrappers import JAVA, Event, Writer, iso, kafka_line, lines, logback_line
+from logs.wrappers import JAVA, Event, Writer, iso, kafka_line, lines, logback_line, per_line
 
 Line = Callable[[Event], str]
 
@@ -150,6 +150,10 @@ CODED: dict[str, Writer] = {
     "line feeds of a terminal": ended(kafka_line, "\r\r\n"),
     "padding": ended(kafka_line, "   \n"),
     "percents": lambda events: quote(lines(kafka_line)(events)),
+    "tabs of rsyslog": per_line(
+        lambda e: f"{iso(e)}\t{e.level}\t{e.logger}\t{e.body}",
+        lambda e, part: f"{e.at:%b %d %H:%M:%S} host-1 consumer[812]: " + part.replace("\t", "#011"),
+    ),
     "supervisord": supervised(kafka_line, 700),
     "supervisord, line by line": lines(
         lambda e: f"{iso(e, ' ', ',', '')} DEBG 'consumer' stdout output:\n{logback_line(e)}\n"

@@ -162,6 +162,16 @@ def _unescape(parts: Iterable[bytes]) -> Iterator[bytes]:
     yield rest
 
 
+def _detect_controls(head: bytes) -> Recode | None:
+    """Tabs between columns, and colours, as rsyslog writes characters that control: `#011`, `#033`."""
+    if head.count(b"#011") + head.count(b"#033") <= max(_FEWEST_ENDS, head.count(b"\n")):
+        return None
+    return lambda parts: (_OCTAL.sub(lambda one: bytes([int(one[1], 8)]), part) for part in _split_lines(parts))
+
+
+_OCTAL = re.compile(rb"#(011|033)")
+
+
 # -- frames -------------------------------------------------------------------------------------------------
 
 _FRAME = re.compile(rb"([1-9]\d{0,5}) (?=<\d{1,3}>)")
@@ -460,6 +470,7 @@ RECODINGS: Sequence[Recoding] = (
     Recoding("base64 values", _detect_base64_values),
     Recoding("lists of bytes", _detect_byte_lists),
     Recoding("escaped signs", _detect_escaped_signs),
+    Recoding("control characters", _detect_controls),
     Recoding("octet counting", _detect_octets),
     Recoding("supervisord", _detect_supervisord),
     Recoding("line ends", _detect_line_ends),
