@@ -96,6 +96,9 @@ MORE: dict[str, Callable[[list[Line]], str]] = {
     "rfc 5424": each(lambda e: f"<134>1 {e.iso[:23]}Z {e.pod} orders 1 - - {e.text}"),
     "time first": each(lambda e: f"{e.iso} {e.pod} orders {e.text}"),
     "pssh": each(lambda e: f"[{e.pod}] {e.text}"),
+    "gelf": each(lambda e: json.dumps({"host": e.pod, "short_message": e.text, "timestamp": e.ts_ms / 1000})),
+    "heroku": each(lambda e: f"{e.iso[:26]}+00:00 app[worker.{PODS.index(e.pod)}]: {e.text}"),
+    "foreman": each(lambda e: f"{e.iso[11:19]} orders.{PODS.index(e.pod)} | {e.iso[:23]} {e.text}"),
 }
 ELSEWHERE: dict[str, Callable[[list[Line]], str]] = {
     "kail": each(lambda e: f"default/{e.pod}[orders]: {e.text}"),
@@ -125,8 +128,11 @@ NEWEST_FIRST = {
 
 
 UNCERTAIN: dict[str, Callable[[list[Line]], str]] = {
-    "gelf": each(lambda e: json.dumps({"host": e.pod, "short_message": e.text, "timestamp": e.ts_ms / 1000})),
-    "heroku": each(lambda e: f"{e.iso[:26]}+00:00 app[worker.{PODS.index(e.pod)}]: {e.text}"),
+    "gelf": each(
+        lambda e: json.dumps(
+            {"host": f"node-{PODS.index(e.pod)}", "short_message": e.text, "timestamp": e.ts_ms / 1000}
+        )
+    ),
     "pids": each(lambda e: f"{e.syslog} node-1 orders[{4000 + PODS.index(e.pod)}]: {e.text}"),
     "statefulset": each(lambda e: f"orders-{PODS.index(e.pod)} orders {e.text}"),
     "stream of a task": each(lambda e: f"{e.iso[:26]}+00:00 orders/app/{PODS.index(e.pod)}f0e1d2c3b4a5968 {e.text}"),
@@ -181,8 +187,10 @@ def test_pods_in_one_stream_are_judged_as_if_each_had_a_file(kind: str, name: st
     check(recordings.logs(kind)[name])
 
 
-def test_so_are_they_in_other_layouts() -> None:
-    check(recordings.logs("client")["aiokafka.sigstop"], MORE)
+@pytest.mark.parametrize("name", ["aiokafka.sigstop", "aiokafka.bounce"])
+def test_so_are_they_in_other_layouts(name: str) -> None:
+    """Also if the ids of members, which each of them prints only when it joins, confirm no name."""
+    check(recordings.logs("client")[name], MORE)
 
 
 @pytest.mark.parametrize(
