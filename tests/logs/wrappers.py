@@ -481,7 +481,31 @@ def node_object(e: Event) -> str:
     return f"{{\n  {fields},\n  message: {parts}\n}}"
 
 
+def in_column(text: str, width: int) -> list[str]:
+    """Wrapped between words; one that is longer than the column begins on a line of its own, and is cut."""
+    out = [""]
+    for word in text.split():
+        if len(f"{out[-1]} {word}".strip()) <= width:
+            out[-1] = f"{out[-1]} {word}".strip()
+        else:
+            out += [word[i : i + width] for i in range(0, len(word), width)]
+    return out
+
+
+def rich(events: Sequence[Event]) -> str:
+    """A table without lines: only the first entry of a second has a time."""
+    out, above = "", ""
+    for i, e in enumerate(events):
+        first, *more = in_column(e.text, 60)
+        stamp = f"[{e.at:%m/%d/%y %H:%M:%S}]"
+        out += f"{stamp if stamp != above else '':<19} {e.level:<8} {first:<60} client.py:{i % 90}\n"
+        out += "".join(f"{'':<29}{part:<60}{'':<13}\n" for part in more)
+        above = stamp
+    return out
+
+
 PLAIN: dict[str, Writer] = {
+    "rich": rich,
     "node console": lambda events: "Server is up\n" + lines(node_object)(events),
     "python dictionaries": lines(lambda e: repr({"at": iso(e), "line": e.body, "stack": None, "new": True})),
     "node console line": lines(

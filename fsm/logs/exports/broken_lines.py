@@ -72,6 +72,51 @@ class Folded(NamedTuple):
         return [(quotes[0] + " ".join([first, *map(str.strip, more)])).encode()]
 
 
+class Hanging(NamedTuple):
+    """Messages wrapped in a column between the level and a place in a source file, as by Rich. Only the first entry of
+    a second has a time: those below belong to its row."""
+
+    level: int
+    """The position of the level, up to which entries without a time are blank."""
+    message: int
+    """The position of the messages, up to which their other lines are blank."""
+
+    def begins(self, _row: Sequence[bytes], line: bytes) -> bool:
+        """See `Wrapped.begins`."""
+        return bool(line[: self.level].strip())
+
+    def rows(self, text: bytes) -> list[bytes]:
+        """The entries of a second, each with its time."""
+        first, *more = map(_decode, text.split(b"\n"))
+        entries = [[first]]
+        for line in more:
+            if line[: self.message].strip():
+                entries.append([first[: self.level] + line[self.level :]])
+            else:
+                entries[-1].append(line)
+        return [self._join(entry).encode() for entry in entries]
+
+    def _join(self, entry: Sequence[str]) -> str:
+        """The parts as one line. A word that is longer than the column is cut."""
+        first, *more = entry
+        head, place = _split_place(first)
+        if not place:
+            return "\n".join(entry)
+        parts = [head[self.message :].strip(), *map(str.strip, more)]
+        width = max(map(len, parts))
+        text = "".join(part if len(part) == width and " " not in part else f"{part} " for part in parts)
+        return head[: self.message] + text.rstrip()
+
+
+def _split_place(line: str) -> tuple[str, str]:
+    """A line without the place in a source file at its end, and that; empty if it has none."""
+    head, _, last = line.rstrip().rpartition(" ")
+    return (head, last) if _PLACE.fullmatch(last) else (line, "")
+
+
+_PLACE = re.compile(r"[\w./<>-]{1,200}\.\w{1,5}:\d{1,6}", re.ASCII)
+
+
 class Reversed(NamedTuple):
     """All lines in reverse order, not only entries, as printed by `tac`."""
 
@@ -174,7 +219,7 @@ class Stamped(NamedTuple):
         return [first.rstrip() + b" " + more[0], *more[1:]] if more and self.begins((), first) else [first, *more]
 
 
-Broken = Boxed | Stamped | Wrapped | Folded | Reversed | JobLog | Aligned | Bulk | Mail
+Broken = Boxed | Stamped | Hanging | Wrapped | Folded | Reversed | JobLog | Aligned | Bulk | Mail
 
 
 class _Text:
@@ -215,6 +260,7 @@ def find_broken(head: bytes) -> Broken | None:
         or _find_aligned(text)
         or find_boxed(first)
         or _find_stamped(first)
+        or _find_hanging(first)
         or _find_reversed(text)
         or _find_wrapped(text)
         or _find_folded(text)
@@ -265,6 +311,22 @@ def _find_stamped(first: Sequence[bytes]) -> Stamped | None:
     alone = [found.begins((), line) for line in first]
     is_pair = any(above and below for above, below in pairwise(alone))
     return found if sum(alone) > max(_FEWEST, len(alone) / 3) and not is_pair else None
+
+
+def _find_hanging(first: Sequence[bytes]) -> Hanging | None:
+    """Nearly all lines end with a place in a source file, or are indented far below one that does."""
+    lines = [line for line in map(_decode, first) if line.strip()]
+    ends = [bool(_split_place(line)[1]) for line in lines]
+    indents = [len(line) - len(line.lstrip(" ")) for line in lines]
+    messages = Counter(indent for indent, ended in zip(indents, ends, strict=True) if not ended)
+    message = messages.most_common(1)[0][0] if messages else 0
+    if message < _LEAST_HANGING or sum(ends) < _FEWEST or sum(ends) + messages[message] < 0.8 * len(lines):
+        return None
+    levels = Counter(indent for indent, ended in zip(indents, ends, strict=True) if ended and 0 < indent < message)
+    return Hanging(levels.most_common(1)[0][0] if levels else message, message)
+
+
+_LEAST_HANGING = 10
 
 
 def _find_wrapped(text: _Text) -> Wrapped | None:
