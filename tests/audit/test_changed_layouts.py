@@ -8,6 +8,7 @@ from datetime import UTC
 from pathlib import Path
 
 import pytest
+from logs.shown import SHOWN
 from logs.wrappers import JAVA, TOOLS, Event, Writer, java_events, lines
 from recordings import logs
 
@@ -21,6 +22,7 @@ from fsm.logs.reading.pieces import WHOLE, Piece, cut
 WRITERS: Mapping[str, Writer] = {
     **JAVA,
     **TOOLS,
+    **SHOWN,
     "no time": lines(lambda e: f"{e.level:<5} {e.logger} - {e.body}"),
     "whole seconds": lines(lambda e: f"{e.at:%Y-%m-%d %H:%M:%S} {e.level} [{e.logger}] {e.body}"),
 }
@@ -51,6 +53,22 @@ def list_errors(found: list[Finding]) -> list[tuple[str, str]]:
 def test_no_error_is_made_by_a_change_of_layout(one: str, other: str, parts: int, tmp_path: Path) -> None:
     """To one whose times have no milliseconds, or to one without times: the order of the lines counts."""
     assert list_errors(audit(tmp_path / "changed", "j02_second_joins", one, other, parts)) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("tmux", "log4net"),
+        ("log4net", "tmux"),
+        ("folded mail", "kafka"),
+        ("log4net", "folded mail"),
+        ("folded and indented", "quarkus"),
+    ],
+)
+def test_lines_broken_in_one_part_of_a_file_are_put_together(one: str, other: str, tmp_path: Path) -> None:
+    """As where a log continues what was copied from a terminal."""
+    found = audit(tmp_path / "changed", "i_j07_maxpoll", one, other)
+    assert [f.kind for f in found] == [f.kind for f in audit(tmp_path / "whole", "i_j07_maxpoll", "kafka", "kafka")]
 
 
 def test_what_lines_without_a_time_show_is_less_severe_and_says_so(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import json
 import quopri
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum, auto
 from functools import cached_property
 from itertools import islice, pairwise
@@ -31,7 +31,7 @@ class Wrapped(NamedTuple):
     def begins(self, row: Sequence[bytes], line: bytes) -> bool:
         """Whether a line is the first of a row, rather than a continuation of the line above."""
         left = self.width - len(_decode(row[-1]))
-        return left > 1 or (left == 1 and line[:1] == b" ") or _has_stamp(line)
+        return left < 0 or left > 1 or (left == 1 and line[:1] == b" ") or _has_stamp(line)
 
     def rows(self, text: bytes) -> list[bytes]:
         """The parts as one line; the blank at the right edge that terminals drop is restored."""
@@ -57,6 +57,8 @@ class Folded(NamedTuple):
     def is_continuation(self, above: str, text: str) -> bool:
         """Whether the first word of a line did not fit on the line above."""
         words = text.split(None, 1)
+        if len(above) > self.width and len(above.split(None, 1)) > 1:  # of a part of the file that was not wrapped
+            return False
         if self.blanks or not words or not above.strip():
             return bool(words) and above.endswith(" ")
         if text[: len(text) - len(text.lstrip())] != self.indent:
@@ -229,7 +231,8 @@ class _Text:
         bounds = line_bounds(head)[: _MOST_LINES + 1]
         self.data = head[: int(bounds[-1]) - 1]
         self.starts = bounds[:-1]
-        self.longest = self.line(int(np.diff(bounds).argmax()))
+        self.lengths = np.diff(bounds)
+        self.longest = self.line(int(self.lengths.argmax()))
         cells = np.frombuffer(self.data + b"\n", np.uint8)
         self.firsts = cells[self.starts]
         """The first byte of each line."""
@@ -245,6 +248,18 @@ class _Text:
     @cached_property
     def lines(self) -> list[bytes]:
         return self.data.split(b"\n")
+
+    def parts(self) -> Iterator[_Text]:
+        """The text, and those parts from its beginning or to its end whose lines are shorter than all others."""
+        yield self
+        count = len(self)
+        for backwards in (False, True):
+            longest = np.maximum.accumulate(self.lengths[::-1] if backwards else self.lengths)
+            steps = [0, *(np.flatnonzero(np.diff(longest)) + 1).tolist()]
+            for end, start in pairwise(reversed(steps)):
+                if end - start >= max(_FEWEST_ALIKE, count / 5) and longest[start] <= _WIDTHS[-1]:
+                    first, last = (count - end, count) if backwards else (0, end)
+                    yield _Text(b"\n".join(self.lines[first:last]) + b"\n")
 
 
 def find_broken(head: bytes) -> Broken | None:
@@ -262,8 +277,7 @@ def find_broken(head: bytes) -> Broken | None:
         or _find_stamped(first)
         or _find_hanging(first)
         or _find_reversed(text)
-        or _find_wrapped(text)
-        or _find_folded(text)
+        or next((found for part in text.parts() if (found := _find_wrapped(part) or _find_folded(part))), None)
     )
 
 
@@ -274,7 +288,7 @@ _ACTION = re.compile(rb'\{\s*"(?:index|create)"\s*:\s*\{[^{}]*\}\s*\}\s*\Z')
 _OF_JOB = rb"\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z [0-9a-f]{2}[OE]"
 _JOB_LINE, _JOB_PART = re.compile(_OF_JOB + rb"[ +]"), re.compile(_OF_JOB + rb"\+")
 _DASHES, _NO_ROW = re.compile(r"-+(?:\+-+)+"), re.compile(r"[-+]+|\(\d+ rows?\)|")
-_FEWEST, _DIFFERENT, _WIDTHS = 4, 10, range(40, 501)
+_FEWEST, _DIFFERENT, _WIDTHS, _FEWEST_ALIKE = 4, 10, range(40, 501), 40
 
 
 def _decode(line: bytes) -> str:
@@ -383,10 +397,12 @@ def _find_folded(text: _Text) -> Folded | None:
     texts = [_split_quote(_decode(line))[1] for line in text.lines]
     pairs = [(above, below) for above, below in pairwise(texts) if above.strip() and below.strip()]
     pairs = [(above, below) for above, below in pairs if not _has_stamp(below.encode())]
-    indents = Counter(below[: len(below) - len(below.lstrip())] for _, below in pairs)
-    for indent, _ in indents.most_common(_MOST_INDENTS):
+    indented: dict[str, list[tuple[str, str]]] = {}
+    for above, below in pairs:
+        indented.setdefault(below[: len(below) - len(below.lstrip())], []).append((above, below))
+    for indent, own in sorted(indented.items(), key=lambda item: -len(item[1]))[:_MOST_INDENTS]:
         folded = Folded(width, indent, blanks=False)
-        unexpected = [one for one in pairs if one[1].startswith(indent) and (indent or _is_unexpected(one[1].encode()))]
+        unexpected = [one for one in own if indent or _is_unexpected(one[1].encode())]
         broken = [above for above, below in unexpected if folded.is_continuation(above, below)]
         if len(broken) >= _FEWEST and len(broken) > 0.6 * len(unexpected):
             return folded._replace(blanks=sum(above.endswith(" ") for above in broken) > 0.8 * len(broken))
