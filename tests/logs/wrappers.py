@@ -734,6 +734,9 @@ TOOLS: dict[str, Writer] = {
     "class and method behind": lines(lambda e: f"[{iso(e, ' ', '.', '')}] [{e.level}] {e.body} [{e.logger} run]"),
     "html page": lines(lambda e: escape(logback_line(e))),
     "quoted mail": per_line(logback_line, lambda _, p: f"> {p}"),
+    "quoted mail of columns": per_line(
+        lambda e: f"<{iso(e)}> <{e.level}> <{e.logger}> <{e.body}>", lambda _, p: f"> {p}"
+    ),
     "numbered lines": per_line(logback_line, lambda e, p: f"  {e.ts_ms % 10_000}\t{p}"),
     "columns of pipes": lines(lambda e: f"|{iso(e, ' ', ',', '')}|{e.level}|{e.thread}|{e.logger}|{e.body}|"),
     "dotnet simple": lines(lambda e: f"{iso(e, ' ', '.', '')} info: {e.logger}[0] {e.body}"),

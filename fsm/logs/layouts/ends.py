@@ -293,7 +293,7 @@ def _find_closing(headers: Sequence[Header], whole: Sequence[str]) -> str:
     closers = {column for column in "|;~^│┃" if opened.count(column) > 1}.union(
         close
         for begin, close in (("[", "]"), ("(", ")"), ("{", "}"), ("<", ">"), ('"', '"'), ("'", "'"))
-        if (opened.count(begin) % 2 if begin == close else opened.count(begin) > opened.count(close))
+        if (opened.count(begin) % 2 if begin == close else _stays_open(opened, begin, close))
     )
     ends = [
         text[-_CLOSING_LENGTH:]
@@ -305,6 +305,14 @@ def _find_closing(headers: Sequence[Header], whole: Sequence[str]) -> str:
     common = _find_shared(ends, 0.8 * len(ends))
     place = next((i for i, c in enumerate(common) if c in closers), -1)
     return common[place:] if place >= 0 else ""
+
+
+def _stays_open(text: str, begin: str, close: str) -> bool:
+    """Whether a bracket is open at the end of a text. One that closes before it opens is a mark of quotes in mails."""
+    depth = 0
+    for character in text:
+        depth = depth + 1 if character == begin else max(0, depth - (character == close))
+    return depth > 0
 
 
 _FEWEST_CLOSED, _CLOSING_LENGTH = 5, 120
