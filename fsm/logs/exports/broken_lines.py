@@ -329,6 +329,8 @@ def _find_stamped(first: Sequence[bytes]) -> Stamped | None:
 
 def _find_hanging(first: Sequence[bytes]) -> Hanging | None:
     """Nearly all lines end with a place in a source file, or are indented far below one that does."""
+    if not any(line.startswith(b" " * _LEAST_HANGING) for line in first):
+        return None
     lines = [line for line in map(_decode, first) if line.strip()]
     ends = [bool(_split_place(line)[1]) for line in lines]
     indents = [len(line) - len(line.lstrip(" ")) for line in lines]

@@ -164,7 +164,7 @@ def _find_last_unit(text: str, behind: tuple[Token, ...]) -> tuple[Token, ...]:
 
 def _find_barred(text: str) -> tuple[Token, ...]:
     """The word at the end of a text behind a bar, as of a level or logger: ` | INFO`, ` @consumer`."""
-    found = _BARRED.search(text)
+    found = _BARRED.search(text, max(0, len(text) - _CLOSING_LENGTH))
     if found is None:
         return ()
     return _BLANK, Token("text", found[1]), *([_BLANK] if found[2] else ()), Token("word", "")
