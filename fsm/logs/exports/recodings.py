@@ -310,8 +310,8 @@ def _detect_base64(head: bytes) -> Recode | None:
     body = b""
     if b"base64" in head:
         _, _, body = head.partition(b"base64\r\n\r\n" if b"base64\r\n\r\n" in head else b"base64\n\n")
-    lines = [line for line in (body or head).split(b"\n", _LOOKED_AT)[:_LOOKED_AT] if line.strip()]
-    coded = [line.strip() for line in lines if _CODED.fullmatch(line.strip())]
+    lines = [line.strip() for line in (body or head).split(b"\n", _LOOKED_AT)[:_LOOKED_AT]]
+    coded = list(filter(_CODED.fullmatch, lines))
     if sum(map(len, coded)) < max(_SHORTEST_CODED, 0.8 * sum(map(len, lines))):
         return None
     ((_, most),) = Counter(map(len, coded)).most_common(1)
@@ -399,7 +399,7 @@ _SIGN = re.compile(rb"(?<!\\)\\+u00(3[dD]|27|3[cC]|3[eE]|26)")
 
 def _detect_escaped_signs(head: bytes) -> Recode | None:
     """JSON in which `=` is escaped, as by Gson, so that no text like `clientId=` is found in its lines."""
-    if head.count(b"u003d") + head.count(b"u003D") < _FEWEST_BLANKS:
+    if b"\\" not in head or head.count(b"u003d") + head.count(b"u003D") < _FEWEST_BLANKS:
         return None
     return lambda parts: (_SIGN.sub(lambda one: bytes([int(one[1], 16)]), part) for part in _split_lines(parts))
 
