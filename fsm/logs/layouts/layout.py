@@ -141,8 +141,11 @@ class Layout:
         """Whether an unframed line is the first of an entry."""
         if not self.headers:
             return not self.by_lines or _CONTINUATION.match(text) is None
-        match = next((match for pattern in self.first if (match := pattern.match(text))), None)
-        return match is not None and not (self.headers[0].repeated and _CONTINUATION.match(text, match.end()))
+        for pattern in self.first:
+            match = pattern.match(text)
+            if match is not None:
+                return not (self.headers[0].repeated and _CONTINUATION.match(text, match.end()))
+        return False
 
     def continues_entry(self, text: str, above: int) -> bool:
         """Whether an unframed line continues the entry that has `above` lines so far."""
@@ -401,8 +404,11 @@ class Begins:
     layout: Layout
 
     def match(self, line: bytes) -> bool:
-        peeled = self.layout.look(clean(line.decode("utf-8", "replace")))
-        return peeled is not None and self.layout.begins(peeled.text)
+        layout, text = self.layout, clean(line.decode("utf-8", "replace"))
+        if layout.frames or layout.repeated is not None:
+            peeled = layout.look(text)
+            return peeled is not None and layout.begins(peeled.text)
+        return layout.begins(text)
 
 
 def _make_format(layout: Layout, begins: Begins, client: Client) -> Format:
