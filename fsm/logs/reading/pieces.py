@@ -75,9 +75,13 @@ class Unreadable(NamedTuple):
 def is_gzip(path: Path) -> bool:
     """Whether the content is compressed or encoded, by gzip or otherwise, whatever the file's name. Raises OSError like
     `open`."""
+    head = _read_head(path)
+    return not begins_segment(head) and is_coded(head)
+
+
+def _read_head(path: Path) -> bytes:
     with path.open("rb", buffering=0) as handle:
-        head = handle.read(HEAD)
-    return is_coded(head) and not begins_segment(head)
+        return handle.read(HEAD)
 
 
 def cut(path: Path, split_bytes: int, expected: Sequence[Format] = (), *, size: int | None = None) -> Iterator[Piece]:
@@ -87,12 +91,10 @@ def cut(path: Path, split_bytes: int, expected: Sequence[Format] = (), *, size: 
     A growing file may be cut at an earlier size. Raises OSError if the file cannot be opened.
     """
     size = path.stat().st_size if size is None else size
-    gzipped = is_gzip(path)
-    if (
-        gzipped
-        or is_segment(path)
-        or (size > split_bytes and learn_file(str(path), False, expected or formats()).whole)
-    ):
+    head = _read_head(path)
+    segment = begins_segment(head)
+    gzipped = not segment and is_coded(head)
+    if gzipped or segment or (size > split_bytes and learn_file(str(path), False, expected or formats()).whole):
         yield Piece(str(path), 0, WHOLE, gzipped)
         return
     for start in range(0, max(size, 1), split_bytes):
