@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -182,7 +183,9 @@ class Totals:
         self._keep(ReportedIncident(one, _choose_shown([by_id[found] for found in one.findings])) for one in worst)
 
     def _keep(self, more: Iterable[ReportedIncident]) -> None:
-        self.incidents = nsmallest(FINDINGS, [*self.incidents, *more], key=lambda one: badness(one.incident))
+        for one in more:
+            insort(self.incidents, one, key=lambda reported: badness(reported.incident))
+        del self.incidents[FINDINGS:]
 
     def add_group(self, audit: GroupAudit, known: Overview) -> None:
         """Adds an audited group, without its findings."""
