@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from html import escape
+from itertools import chain
 from math import hypot, inf
 from typing import NamedTuple
 from xml.etree import ElementTree as ET  # the drawings are ours, and expat's limits refuse the expansion of entities
@@ -117,16 +118,14 @@ def _parse(svg_text: str) -> tuple[ET.Element, dict[str, list[Pair]]]:
 def _mark(lines: Sequence[ET.Element], counts: Mapping[Pair, int], taken: list[_Box]) -> None:
     """Writes the sum on the line with the arrow, or on the other one if there is no room."""
     total = sum(counts.values())
-    points: list[_Point] = []
-    for line in lines:
-        path = next(line.iter(f"{SVG}path"))
+    paths = [next(line.iter(f"{SVG}path")) for line in lines]
+    for line, path in zip(lines, paths, strict=True):
         path.set("stroke-width", f"{thickness(total):.2f}")
-        points += _along(path.get("d", ""))
         if not total:
             path.set("stroke-dasharray", "4,3")
             line.set("opacity", "0.45")
     text = f"{total:,}"
-    box = _place(points, 6.5 * len(text) + 6, taken)
+    box = _place(chain.from_iterable(_along(path.get("d", "")) for path in paths), 6.5 * len(text) + 6, taken)
     taken.append(box)
     badge = ET.SubElement(lines[0], f"{SVG}g", {"class": "count"})
     if len(counts) > 1:
@@ -143,7 +142,7 @@ def _text(parent: ET.Element, text: str, x: float, y: float, more: Mapping[str, 
     ET.SubElement(parent, f"{SVG}text", {**at, **more}).text = text
 
 
-def _place(points: Sequence[_Point], width: float, taken: list[_Box]) -> _Box:
+def _place(points: Iterable[_Point], width: float, taken: list[_Box]) -> _Box:
     """A box around one of the points that covers no text, or as little as possible."""
     least, best = inf, _Box(0, 0, 0, 0)
     for x, y in points:
@@ -160,13 +159,16 @@ def _along(path: str) -> Iterator[tuple[float, float]]:
     """Points on a path of cubic curves by `dot`, some 4 points apart, from its middle to its ends."""
     numbers = [float(n) for n in re.findall(r"-?\d+(?:\.\d+)?", path)]
     knots = list(zip(numbers[::2], numbers[1::2], strict=True))
-    points = [knots[0]]
+    spots = [(0, 0.0)]
     for i in range(0, len(knots) - 3, 3):
-        a, b, c, d = knots[i : i + 4]
+        a, _, _, d = knots[i : i + 4]
         steps = max(2, int(hypot(d[0] - a[0], d[1] - a[1]) / 4))
-        points.extend(_curve(a, b, c, d, step / steps) for step in range(1, steps + 1))
-    middle = len(points) // 2
-    yield from (points[i] for i in sorted(range(len(points)), key=lambda i: abs(i - middle)))
+        spots.extend((i, step / steps) for step in range(1, steps + 1))
+    middle = len(spots) // 2
+    for place in sorted(range(len(spots)), key=lambda place: abs(place - middle)):
+        i, t = spots[place]
+        a, b, c, d = knots[i : i + 4]
+        yield _curve(a, b, c, d, t)
 
 
 def _curve(a: _Point, b: _Point, c: _Point, d: _Point, t: float) -> _Point:
