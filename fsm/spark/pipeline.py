@@ -55,7 +55,7 @@ BATCH_BYTES = 4 << 20
 _READING = 0.6
 """Share of the first stage in the displayed progress."""
 REDUCE_BYTES = 32 << 20
-"""Bytes of logs per task of the second stage."""
+"""Bytes of logs per task of the second stage, roughly: all cores have equally many tasks."""
 
 
 _COLUMNS = ("key", "kind", *Chunk._fields)
@@ -283,7 +283,8 @@ def run_on_spark(
         yield pyarrow.RecordBatch.from_pydict({"totals": [pickle.dumps(totals)]})
 
     cores = spark.sparkContext.defaultParallelism
-    tasks = max(1, min(64 * cores, max(size // REDUCE_BYTES, cores if size > REDUCE_BYTES >> 4 else 1)))
+    rounds = min(64, max(1, -(-(size // REDUCE_BYTES) // cores)))
+    tasks = rounds * cores if size > REDUCE_BYTES >> 4 else 1
     # A range has exactly one row per partition, without a shuffle.
     sent: DataFrame = spark.range(0, len(bins), 1, len(bins)).mapInArrow(run_read, SCHEMA)
     if plan.cut:
