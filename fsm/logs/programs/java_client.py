@@ -196,10 +196,10 @@ BACKGROUND = RuleSet(
 
 def _read_start(message: JavaMessage, _match: re.Match[str]) -> Records | None:
     """A consumer without a group is not a member. A block without settings comes from a line that was split up."""
-    found = dict(_SETTING.findall(message.text))
-    if not found:
+    found = dict(_KEPT_SETTING.findall(message.text))
+    if not found and not _SETTING.search(message.text):
         return None
-    kept = {name: found[name] for name in SETTINGS & found.keys() if found[name] not in {"null", ""}}
+    kept = {name: value for name, value in found.items() if value not in {"null", ""}}
     if "group.id" not in kept:
         return ()
     identity = {
@@ -210,7 +210,9 @@ def _read_start(message: JavaMessage, _match: re.Match[str]) -> Records | None:
     return (record(message, Kind.STARTED, settings=_add_pid(message, kept), **identity),)
 
 
-_SETTING = re.compile(r"\n[\t \xa0]{1,8}([a-z.]{1,80}) = (.*)")  # terminals show a tab as blanks
+_INDENT = r"\n[\t \xa0]{1,8}"  # terminals show a tab as blanks
+_SETTING = re.compile(_INDENT + "[a-z.]{1,80} = ")
+_KEPT_SETTING = re.compile(rf"{_INDENT}({'|'.join(map(re.escape, sorted(SETTINGS)))}) = (.*)")
 
 
 def _read_version(message: JavaMessage, match: re.Match[str]) -> Records:

@@ -59,8 +59,10 @@ def parse_message(message: Message) -> JavaMessage:
     text = rest = message.text
     prefix = NO_PREFIX
     for _ in range(1 + MOST_CONTEXTS):
+        if not rest.startswith("["):
+            break  # before a search in a long text
         inner, closed, rest = rest.partition("] ")
-        if not closed or not inner.startswith("["):
+        if not closed:
             break
         prefix = _parse_prefix(inner)
         if prefix.client:
