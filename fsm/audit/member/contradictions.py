@@ -255,9 +255,12 @@ class Contradictions(InstanceFollower):
 
     def see(self, known: Known) -> Rows:
         judged = self.consumer.ordered
-        found = list[Row](self._check_left(known, self.expired) if judged and self.expired is not None else ())
+        found: list[Row] = []
+        if judged and self.expired is not None:
+            found += self._check_left(known, self.expired)
         found += self.epochs.see(known)
-        found += super().see(known) if judged else ()
+        if judged:
+            found += super().see(known)
         return found
 
     @on(Kind.TRANSITION)
