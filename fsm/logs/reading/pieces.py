@@ -199,9 +199,9 @@ class PieceReader:
                 return
             if block.cut and longest > LINE_LIMIT:
                 handle.problem = OSError(f"a line is longer than {longest >> 20} MB; it was read as far as that")
-            number = self.lines + 1
+            number, feeds = self.lines + 1, count_feeds(block.data)
             if start <= block.offset < end:
-                self.lines += count_feeds(block.data) + 1
+                self.lines += feeds + 1
             yield block._replace(number=number)
 
 
