@@ -48,9 +48,10 @@ class Action(NamedTuple):
     """The component that takes it; empty if a message is lost without notice."""
     what: str
     disturbance: str = ""
-    wire: int = -1
-    """The wire whose message it is about."""
+    sender: str = ""
+    receiver: str = ""
     message: Any = None
+    """The message that it is about, with the ends of its wire; both are empty if it is about none."""
 
 
 class Received(NamedTuple):

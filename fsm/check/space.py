@@ -242,13 +242,14 @@ class Space:
             if not (isinstance(sent, tuple) and len(sent) == 2):
                 raise InputError(f"its step sends {sent!r}; give (receiver, message)", name)
             receiver, message = sent
-            orders.setdefault(self._wire_to(name, receiver), []).append(
+            orders.setdefault(self.wire_to(name, receiver), []).append(
                 (_SEND, self.message(name, message, (who, *origin, place)))
             )
         for wire in sorted(orders):
             yield wire, self.orders.number(tuple(orders[wire]))
 
-    def _wire_to(self, sender: str, receiver: str) -> int:
+    def wire_to(self, sender: str, receiver: str) -> int:
+        """The wire between two components. Raises `InputError` if there is none."""
         for at, one in enumerate(self.model.wires):
             if (one.sender, one.receiver) == (sender, receiver):
                 return at
@@ -309,7 +310,8 @@ class Space:
 
     def _recall_action(self, number: int) -> Action:
         actor, what, disturbance, wire, message = self.actions.keys[number]
-        return Action(actor, what, disturbance, wire, None if message < 0 else self.messages.value(message))
+        sender, receiver = ("", "") if wire < 0 else (self.model.wires[wire].sender, self.model.wires[wire].receiver)
+        return Action(actor, what, disturbance, sender, receiver, None if message < 0 else self.messages.value(message))
 
     def _recall_queue(self, wire: int, number: int) -> Queue:
         line, late = self._lines(wire, number)

@@ -282,13 +282,13 @@ def successors_of(steps: Steps, rows: Ids) -> Iterator[Successor]:
 
 def describe_step(steps: Steps, number: int, changes: dict[str, str], *, costs: bool) -> PathStep:
     """Describes an action."""
-    actor, what, kind, wire, message = steps.space.actions.value(number)
+    actor, what, kind, sender, receiver, message = steps.space.actions.value(number)
     disturbance = kind if costs else ""
-    if wire < 0:
+    if not sender:
         return PathStep(actor, what, disturbance, changes)
-    one = steps.model.wires[wire]
-    text = str(ask(f"{one.sender} to {one.receiver}", one.describe, message))
-    return PathStep(actor, what, disturbance, changes, one.sender, one.receiver, text)
+    describe = steps.model.wires[steps.space.wire_to(sender, receiver)].describe
+    text = str(ask(f"{sender} to {receiver}", describe, message))
+    return PathStep(actor, what, disturbance, changes, sender, receiver, text)
 
 
 def find_states(steps: Steps, rows: Ids) -> dict[str, State]:

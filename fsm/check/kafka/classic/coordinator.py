@@ -120,6 +120,9 @@ class Broker(NamedTuple):
 class AnyCoordinator:
     """The component of a coordinator."""
 
+    lost = DISCONNECTED
+    """The end of a request that is lost with its broker."""
+
     def __init__(
         self,
         names: Sequence[str],
@@ -249,7 +252,7 @@ class AnyCoordinator:
                 due = run_out(_group(at), given, NOW)
                 return self._after(at, broker.handle_timer(at.state.with_group(due), context), given)
             case Missed(sender, order):  # it was handled, but is lost with its broker
-                return self._fail_over(at, sends=[(sender, (order, FOUND if order == FIND else DISCONNECTED))])
+                return self._fail_over(at, sends=[(sender, (order, FOUND if order == FIND else self.lost))])
             case str() if given not in TAKES_OVER:
                 return Step(self._note(at, let_pass(at.state, given, context)))
         return self._fail_over(at, given)

@@ -25,7 +25,6 @@ from fsm.check.kafka.classic.coordinator import (
 )
 from fsm.check.kafka.classic.member import ASSIGNORS, ClassicModel, number_of
 from fsm.check.kafka.classic.promises import ASKED_OF_STEPS
-from fsm.check.kafka.classic.replay import ClassicReplay, LiveClassic
 from fsm.check.kafka.classic.shell import ASKED_OF_MEMBERS
 from fsm.check.kafka.consumer.compaction import SAYS_THE_SAME
 from fsm.check.kafka.consumer.group import (
@@ -43,7 +42,8 @@ from fsm.check.kafka.consumer.group import NOT_MODELLED as NOT_OF_ANY_MEMBER
 from fsm.check.kafka.consumer.member import LIVES, Setting
 from fsm.check.kafka.descriptions import count_omitted, describe_message, is_consumer_join, list_partitions
 from fsm.check.kafka.group_properties import GroupProperties
-from fsm.check.kafka.live.consumers import LiveMember
+from fsm.check.kafka.live.consumers import LiveClassic, LiveMember
+from fsm.check.kafka.live.replay import Replay
 from fsm.check.kafka.live.timed_replay import Timeouts, find_times
 from fsm.check.kafka.topics import CHANGES, CLUSTER, Topics
 from fsm.check.model import Condition, Goal, Model, Property, Queue, View, Wire
@@ -136,13 +136,13 @@ def classic_group(
         }
     )
 
-    def make(timeouts: Timeouts | None, trace: TraceTo | None) -> ClassicReplay:
+    def make(timeouts: Timeouts | None, trace: TraceTo | None) -> Replay:
         of_path = {one.name: timeouts and timeouts.member(one.name, one.config) for one in consumers}
         live: dict[str, LiveMember] = {
             one.name: LiveClassic(one, NOW if trace else 1_000 * at, of_path[one.name], trace)
             for at, one in enumerate(consumers, 1)
         }
-        return ClassicReplay(live, context, known=known)
+        return Replay(live, context, model=hub)
 
     return Model(
         f"classic-group, {members} {protocol} members, coordinator of {context.dialect.name}, {known}{options}",

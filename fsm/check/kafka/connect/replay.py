@@ -14,7 +14,6 @@ from operator import is_
 from typing import Any, NamedTuple
 
 from fsm.check.kafka.application import BROKER, NOW
-from fsm.check.kafka.classic.replay import book
 from fsm.check.kafka.connect.process import Halt, Life, Order, Process, handle, observe
 from fsm.check.kafka.connect.topic import READ_AT_START, TOPIC, Reading, TopicRequest
 from fsm.check.kafka.connect.worker import WorkerModel, list_sent
@@ -22,6 +21,7 @@ from fsm.check.kafka.descriptions import Seen, tell_difference
 from fsm.check.kafka.live.broker import LiveBroker
 from fsm.check.kafka.live.consumers import Abandoned, Sent
 from fsm.check.kafka.live.idle_steps import BEATS, find_room
+from fsm.check.kafka.live.replay import PathReplay, book
 from fsm.check.kafka.live.timed_replay import settle_times
 from fsm.check.kafka.live.tracing import exchange, turns
 from fsm.check.model import Action, Path, Received, Replayed
@@ -31,9 +31,9 @@ from fsm.connect.units import Units, without
 from fsm.connect.worker.config import ConnectConfig
 from fsm.connect.worker.inputs import RestartUnits, Stop, UnitsStopped, WorkerEffect, WorkerInput
 from fsm.connect.worker.state import Worker
-from fsm.coordinator.host import Host
+from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.context import Context
-from fsm.protocol.messages import TIMED_OUT, JoinGroupRequest
+from fsm.protocol.messages import JoinGroupRequest
 from fsm.tables.connect_worker import State
 from fsm.trace import Kind, TraceRecord
 
@@ -52,7 +52,6 @@ FIRED = {
 """The timer of a worker that has expired when it takes the step of this name."""
 UNHURRIED = ("remembered delay", "session")
 """Timers that cause no step when they expire: the delay is read in the next round, the session by a frozen process."""
-Note = Callable[["ConnectReplay", str, str], None]
 
 
 class Timeouts(NamedTuple):
@@ -124,16 +123,17 @@ def replay(models: Sequence[WorkerModel], context: Context, before: Path, path: 
     )
 
 
-def _note(timing: Timing, live: ConnectReplay, what: str, who: str) -> None:
-    """Notes the constraints of the timers before a step, or after it if `what` is empty."""
-    if not what:
-        for name, worker in live.workers.items():
+def _note(timing: Timing, live: ConnectReplay, action: Action | None) -> None:
+    """Notes the constraints of the timers before a step, or after it."""
+    if action is None:
+        for name, worker in live.clients.items():
             timing.leaves(name, worker.now_ms, worker.timers())
         timing.leaves(BROKER, live.broker.host.now_ms, live.broker.timers())
         return
+    what, who = action.what, action.actor if not action.sender else ""
     timing.step()
     timing.meets(BROKER, [what] if who == BROKER else [])
-    for name, worker in live.workers.items():
+    for name, worker in live.clients.items():
         fired = FIRED.get(what, "") if name == who else ""
         is_prompt = fired not in UNHURRIED and not worker.has_overslept
         timing.meets(name, [fired], worker.idle_timers(what if name == who else ""), prompt=is_prompt)
@@ -251,8 +251,8 @@ class _LiveWorker:
         self.process = self.new._replace(lives=self.process.lives, life=life)
 
 
-class ConnectReplay:
-    """Live workers and a live coordinator, driven along a path of a model whose first wires are their requests."""
+class ConnectReplay(PathReplay):
+    """Live workers, their coordinator and the config topic."""
 
     def __init__(
         self,
@@ -262,62 +262,45 @@ class ConnectReplay:
         trace: Callable[[TraceRecord], None] | None = None,
     ) -> None:
         self.models = {one.name: one for one in models}
-        self.names = tuple(self.models)
-        self.workers = {}
+        self.clients: dict[str, _LiveWorker] = {}
         for at, one in enumerate(models, 1):
             worker = one.new.worker
             config = timeouts.config(worker.config) if timeouts else worker.config
             new = one.new._replace(worker=replace(worker, config=config))
-            self.workers[one.name] = _LiveWorker(new, NOW + 1_000 * at, StepTrace(one.name, trace) if trace else None)
+            self.clients[one.name] = _LiveWorker(new, NOW + 1_000 * at, StepTrace(one.name, trace) if trace else None)
         self.topic = models[0].topic
         self.configs = self.topic.start
-        self.broker = LiveBroker(self.workers, context, _is_same, lambda _: False)
+        self.broker = LiveBroker(self.clients, context, _is_same)
+        self._compared: dict[str, tuple[Any, Any]] = {}
 
-    def along(self, path: Path, note: Note | None = None, times_ms: Sequence[int] = ()) -> str:
-        """Takes the path.
-
-        Returns the first difference from the model; empty if there is none. `note` is called before and after each
-        step. With times all components share one clock.
-        """
-        lengths, compared = note is None and not times_ms, dict[str, tuple[Any, Any]]()
-        for number, (action, after) in enumerate(path, 1):
-            if times_ms:
-                self._set_clocks(NOW + times_ms[number - 1])
-            if note is not None:
-                note(self, action.what, action.actor if action.wire < 0 else "")
-            self._take(action)
-            if note is not None:
-                note(self, "", "")
-            for name, state in after.items():
-                if name == TOPIC:
-                    continue
-                both = self.broker.host.state if name == BROKER else self.workers[name].process, state
-                if all(map(is_, both, compared.get(name, (None, None)))):
-                    continue
-                compared[name] = both
-                live, wanted = (
-                    (_book(self.broker.host, lengths=lengths), _book(Host(state=state.state), lengths=lengths))
-                    if name == BROKER
-                    else (observe(self.workers[name].process), observe(state))
-                )
-                if differs := tell_difference(name, live, wanted):
-                    return f"step {number}, {action.actor} {action.what}: {differs}"
-        return ""
+    def compare(self, name: str, state: Any, *, lengths: bool) -> str:
+        """The first difference of a worker or the coordinator; states that were compared before are not looked at."""
+        if name == TOPIC:
+            return ""
+        both = self.broker.host.state if name == BROKER else self.clients[name].process, state
+        if all(map(is_, both, self._compared.get(name, (None, None)))):
+            return ""
+        self._compared[name] = both
+        if name == BROKER:
+            live, wanted = (_book(one, lengths=lengths) for one in (self.broker.host.state, state.state))
+        else:
+            live, wanted = map(observe, both)
+        return tell_difference(name, live, wanted)
 
     def go_on(self, now_ms: int) -> None:
         """Continues from then without disturbances; an error that follows from what the path has broken ends it."""
         with suppress(Exception):
             for turn_ms in turns(now_ms):
-                self._set_clocks(turn_ms)
+                self.set_clocks(turn_ms)
                 self.broker.pass_time()
                 self.broker.expire()
-                for name, worker in self.workers.items():
+                for name, worker in self.clients.items():
                     self._exchange(name)
                     worker.take_turn()
                     self._exchange(name)
 
     def _exchange(self, name: str) -> None:
-        worker = self.workers[name]
+        worker = self.clients[name]
         while worker.asks:
             self._ask(Received(name, worker.asks.pop(0)))
         while worker.readings:
@@ -329,53 +312,35 @@ class ConnectReplay:
         done = self.topic.step(self.configs, given)
         self.configs = done.state
         for name, reading in done.sends:
-            self.workers[name].readings.append(reading)
+            self.clients[name].readings.append(reading)
 
-    def _set_clocks(self, now_ms: int) -> None:
-        """Sets all clocks to the same time; each component advances its own by a millisecond when it acts."""
-        self.broker.host.context = self.broker.host.context.at(now_ms - 1)
-        for one in self.workers.values():
-            one.now_ms = now_ms - 1
-
-    def _take(self, action: Action) -> None:
-        self.broker.pass_time()
-        many, wire = len(self.names), action.wire
+    def take(self, action: Action) -> None:
+        """Takes a step of a worker, the coordinator or the config topic."""
         match action:
-            case Action(actor="broker") if wire < 0:
+            case Action(sender=name) if action.receiver == TOPIC:
+                if self.clients[name].asks:
+                    self._ask(Received(name, self.clients[name].asks.pop(0)))
+            case Action(receiver=name) if action.sender == TOPIC:
+                if self.clients[name].readings:
+                    self.clients[name].act(Received(TOPIC, self.clients[name].readings.pop(0)))
+            case Action(sender=sender) if sender:
+                self.deliver(action)
+            case Action(actor="broker"):
                 self.broker.act(action.what)
-            case Action(actor=name, what=what) if wire < 0 and name == TOPIC:
+            case Action(actor=name, what=what) if name == TOPIC:
                 self._ask(next(one.given for one in self.topic.choices(self.configs) if one.label == what))
-            case Action(actor=name, what=what) if wire < 0:
-                choices = self.models[name].choices(self.workers[name].process)
-                self.workers[name].act(next((one.given for one in choices if one.label == what and one.given), what))
-            case Action(what="receives" | "receives late") if 0 <= wire < many:
-                self.broker.request(self.names[wire], action)
-            case _ if 0 <= wire < many:
-                worker = self.workers[action.actor]
-                order = worker.out.pop(0)
-                worker.late.add([order] if action.what == "late" else [])
-                worker.end(order, TIMED_OUT)
-            case Action(actor=name) if many <= wire < 2 * many:
-                worker = self.workers[name]
-                if worker.back:
-                    order, answer = worker.back.pop(0)
-                    worker.end(order, answer if action.what == "receives" else TIMED_OUT)
-            case _:
-                name = self.names[wire // 2 - many]
-                worker = self.workers[name]
-                if action.actor == TOPIC and worker.asks:
-                    self._ask(Received(name, worker.asks.pop(0)))
-                elif worker.readings:
-                    worker.act(Received(TOPIC, worker.readings.pop(0)))
+            case Action(actor=name, what=what):
+                choices = self.models[name].choices(self.clients[name].process)
+                self.clients[name].act(next((one.given for one in choices if one.label == what and one.given), what))
 
 
 def _is_same(one: Order, asked: Order) -> bool:
     return one[:2] == asked[:2] and type(one.body) is type(asked.body)
 
 
-def _book(host: Host, *, lengths: bool) -> Seen:
+def _book(state: Coordinator, *, lengths: bool) -> Seen:
     """The group without assignments, whose bytes contain the remaining delay."""
-    found = book(host.state, lengths=lengths)
+    found = book(state, lengths=lengths)
     return {**found, "assignments": sorted(found["assignments"])} if "assignments" in found else found
 
 

@@ -84,6 +84,9 @@ class Broker(NamedTuple):
 class CoordinatorModel:
     """Makes the component of the coordinator."""
 
+    lost = TIMED_OUT
+    """The end of a request that is lost with its broker."""
+
     def __init__(
         self, names: Sequence[str], known: Topics, context: Context, *, moves: bool = False, compacts: bool = False
     ) -> None:
@@ -164,7 +167,7 @@ class CoordinatorModel:
                 return self._handle(at, sender, order, late) if searched is None else searched
             case Missed(sender, order):  # it was handled, but is lost with its broker
                 after = load(at.state, context)
-                return self._make_step(at, after, sends=[(sender, (order, FOUND if order == FIND else TIMED_OUT))])
+                return self._make_step(at, after, sends=[(sender, (order, FOUND if order == FIND else self.lost))])
             case str() if given == MOVES:
                 return self._make_step(at, load(at.state, context), at._replace(elsewhere=frozenset(self.names)))
             case str() if given in (FROM_COMPACTED, FROM_CLEANED):

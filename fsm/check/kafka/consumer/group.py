@@ -16,6 +16,7 @@ from fsm.check.kafka.application import ASSIGNS_NEW, BROKER, NOW
 from fsm.check.kafka.consumer.compaction import SAYS_THE_SAME
 from fsm.check.kafka.consumer.coordinator import ASKED_OF_REQUESTS, CoordinatorModel
 from fsm.check.kafka.consumer.member import LIVES, ConsumerModel, Setting, id_of
+from fsm.check.kafka.consumer.replay import replay
 from fsm.check.kafka.consumer.shell import (
     JOINS_EMPTY,
     KEEPS_EPOCH,
@@ -26,7 +27,6 @@ from fsm.check.kafka.consumer.shell import (
 )
 from fsm.check.kafka.descriptions import count_omitted, describe_message, is_consumer_join
 from fsm.check.kafka.group_properties import GroupProperties
-from fsm.check.kafka.live.replay import Cast, replay
 from fsm.check.kafka.targets import IS_EQUIVARIANT, equivariant_target
 from fsm.check.kafka.topics import CHANGES, CLUSTER, Topics
 from fsm.check.model import Condition, Disturbance, Fault, Model, Notification, View, Wire
@@ -164,7 +164,7 @@ def consumer_group(
             **({"unreleased": group.is_unreleased} if static else {}),
         },
         kinds,
-        partial(replay, Cast(consumers, hub)),
+        partial(replay, consumers, hub),
         [
             *list_asked_of_members(dialects),
             *(name for name, _ in INVARIANTS),

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 from fsm.check.kafka.application import GROUP
 from fsm.check.kafka.classic.coordinator import (
     AnyCoordinator,
-    Broker,
     end_delayed,
     find_unanswered,
     is_used,
@@ -25,6 +24,7 @@ from fsm.check.kafka.consumer.coordinator import (
     MOVES,
     RESOLVED,
     TAKES_OVER,
+    CoordinatorModel,
     answer_search,
     let_pass,
     version_of,
@@ -37,7 +37,7 @@ from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.groups import Group
 from fsm.coordinator.model.timers import TimerKind
-from fsm.protocol.messages import DISCONNECTED, TIMED_OUT
+from fsm.protocol.messages import TIMED_OUT
 
 
 class Client(Protocol):
@@ -56,17 +56,21 @@ class LiveBroker:
         clients: Mapping[str, Client],
         context: Context,
         is_same: Callable[[Any, Any], bool],
-        is_gone: Callable[[str], bool],
+        is_gone: Callable[[str], bool] = lambda _: False,
         *,
+        model: CoordinatorModel | AnyCoordinator | None = None,
         converts: bool = False,
     ) -> None:
-        """`is_same` identifies the late request of a path; a client for which `is_gone` holds gets no response."""
+        """`is_same` identifies the late request of a path; a client for which `is_gone` holds gets no response.
+
+        The `model` is that of the path's coordinator, by default of one whose group may be classic.
+        """
         self.host = Host(context, resolves=False)
         self._clients, self._is_same, self._is_gone = clients, is_same, is_gone
-        self._timers, self._converts = AnyCoordinator((), None, context), converts
+        self._model, self._converts = model or AnyCoordinator((), None, context), converts
         self._made = dict.fromkeys(clients, 0)
         self._asked: dict[int, tuple[str, Client, Any, bool]] = {}
-        self._at = Broker()
+        self._at: Any = self._model.component().start
         """Has the clients that still send requests to the former coordinator's broker."""
 
     def pass_time(self) -> None:
@@ -84,7 +88,7 @@ class LiveBroker:
         connection, order = take_request(client.out, client.late, is_it)
         if action.what == "lost":
             self._fail_over(FAILS_OVER)
-            client.back.append((order, FOUND if order == FIND else DISCONNECTED))
+            client.back.append((order, FOUND if order == FIND else self._model.lost))
             return
         searched = answer_search(self._at, Received(name, order, late), self.host.context)
         if searched is not None:
@@ -102,6 +106,11 @@ class LiveBroker:
             self._made[name] = number + 1
         self._answer(before, sent.answers)
 
+    def learn(self, changes: tuple[str, ...]) -> None:
+        """Updates its metadata after these changes of topics."""
+        if self._model.known is not None:
+            self.host.update(self._model.known.image(changes))
+
     def act(self, what: str) -> None:
         """Takes a step of the coordinator: a failover, or a timer that expires."""
         group: Any = self.host.state.groups[GROUP]
@@ -111,7 +120,7 @@ class LiveBroker:
         if what == RESOLVED:
             self.host.resolve()
             return
-        choices = self._timers.choices(Broker(self.host.state))
+        choices = self._model.choices(self._at._replace(state=self.host.state))
         timer: Any = next((choice.given for choice in choices if choice.label == what), None)
         if timer is None:
             self.host.state = let_pass(self.host.state, what, self.host.context).state
@@ -128,7 +137,7 @@ class LiveBroker:
         else:
             self.host.fail_over()
         if what == MOVES:
-            self._at = Broker(elsewhere=frozenset(self._clients))
+            self._at = self._at._replace(elsewhere=frozenset(self._clients))
         self._answer(None, ended)
 
     def expire(self) -> None:
@@ -149,7 +158,7 @@ class LiveBroker:
                     due_ms[kind, ""] = phase.deadline_ms
         elif group is not None:
             due_ms = {timer: at_ms for timer, at_ms, _ in group.timers.in_order()}
-        choices = self._timers.choices(Broker(self.host.state))
+        choices = self._model.choices(self._at._replace(state=self.host.state))
         return {one.label: due_ms[one.given] for one in choices if one.given in due_ms}
 
     def _answer(self, before: Group | None, answers: Sequence[tuple[int, Any]]) -> None:

@@ -22,9 +22,13 @@ from fsm.check.kafka.application import (
     list_used_after,
     positions,
 )
+from fsm.check.kafka.classic.member import CALLBACK_INTERRUPTED, SESSION_OVER, ClassicModel
+from fsm.check.kafka.classic.shell import interrupt, list_pending
+from fsm.check.kafka.classic.shell import observe as observe_classic
 from fsm.check.kafka.consumer.member import FIND, FOUND, ConsumerModel, Setting, id_of, list_fetched
 from fsm.check.kafka.consumer.shell import observe
 from fsm.check.kafka.descriptions import Seen
+from fsm.member.classic.state import ClassicConfig
 from fsm.member.effects import CallCompleted
 from fsm.member.events import (
     ApplicationEvent,
@@ -33,11 +37,12 @@ from fsm.member.events import (
     SyncCommitEvent,
     UnsubscribeEvent,
 )
+from fsm.member.runtime.classic_shell import ClassicConsumerMember
 from fsm.member.runtime.consumer_shell import ConsumerMember
 from fsm.member.runtime.queues import InvokeListener, Pass, process
 from fsm.member.runtime.shell import MemberShell
 from fsm.member.runtime.trace import TraceTo
-from fsm.protocol.assignment import Partitions, partitions
+from fsm.protocol.assignment import Partitions, among, partitions, without
 
 REQUEST_TIMEOUT_MS = 30_000
 AUTO_COMMIT_MS = 5_000
@@ -373,3 +378,73 @@ class LiveConsumer(LiveMember):
     @property
     def poll_due_ms(self) -> int:
         return self.shell.member.poll_due_ms
+
+
+class LiveClassic(LiveMember):
+    """A consumer of the classic protocol."""
+
+    shell: ClassicConsumerMember
+
+    def __init__(
+        self,
+        model: ClassicModel,
+        now_ms: int,
+        config: ClassicConfig | None = None,
+        trace: TraceTo | None = None,
+        *,
+        life: int = 0,
+    ) -> None:
+        self.model, self.config, self.name, self.life = model, config or model.config, model.name, life
+        self.trace, counts = trace, tuple(model.known.first.items())
+        shell = ClassicConsumerMember(self.config, trace=trace, now_ms=now_ms)
+        super().__init__(shell, model.setting, counts, now_ms)
+        self.searches = model.setting.searches
+        self.pending: Partitions = ()
+
+    def next_life(self) -> LiveClassic:
+        return LiveClassic(self.model, self.now_ms, self.config, self.trace, life=self.life + 1)
+
+    @property
+    def seen(self) -> Seen:
+        return observe_classic(self.app, self.shell.member, self.using)
+
+    @property
+    def heartbeat_due_ms(self) -> int:
+        return self.shell.member.heartbeats.heartbeat_due_ms
+
+    @property
+    def poll_due_ms(self) -> int:
+        return self.shell.member.heartbeats.poll_due_ms
+
+    @property
+    def poll_wanted_ms(self) -> int:
+        member = self.shell.member
+        retries = (member.commit and member.commit.retry_due_ms, member.closing and member.closing.retry_due_ms)
+        return max(member.retry_due_ms, *(at_ms or 0 for at_ms in retries))
+
+    def learn(self, changes: Sequence[str]) -> None:
+        """Updates the metadata of its client."""
+        if self.app not in ENDED:
+            self.shell.learn(tuple(sorted(self.model.known.counts(changes).items())), self.now_ms)
+            self.act("")
+
+    def act(self, what: str) -> None:
+        """Carries out an action; a closing consumer does not poll, so its commit is retried here.
+
+        The deadline of close() and the session end at once, because heartbeats would be due meanwhile.
+        """
+        member = self.shell.member
+        if self.app is App.CLOSING:
+            self.now_ms = max(self.now_ms, self.poll_wanted_ms)
+        if what == CLOSE_OVER and member.closing is not None:
+            self.close_due_ms = self.now_ms
+            self.shell.member = replace(member, closing=replace(member.closing, due_ms=self.now_ms))
+        if what == CALLBACK_INTERRUPTED:
+            self.shell.member, self.asked, self.running = interrupt(member), None, None
+            self.pending = list_pending(self.shell.member)
+        if what == SESSION_OVER:
+            self.shell.member = replace(member, heartbeats=replace(member.heartbeats, session_due_ms=self.now_ms))
+        super().act(what)
+        if self.app is App.RUNNING:
+            self.pending = among(self.shell.member.owned, self.pending)
+            self.using = without(among(self.shell.member.owned, self.using), self.pending)

@@ -48,26 +48,8 @@ class Chooses(Protocol):
     def choices(self, state: Any, /) -> Iterable[Choice]: ...
 
 
-class Cast(NamedTuple):
-    """The components that can take idle steps, in the order of their wires."""
-
-    models: Mapping[str, Chooses]
-    alternate: bool
-    """Whether each response wire follows its request wire; else all response wires follow all request wires."""
-
-    def wires(self, who: str) -> tuple[int, int]:
-        """The request wire and the response wire of a component."""
-        at = list(self.models).index(who)
-        return (2 * at, 2 * at + 1) if self.alternate else (at, at + len(self.models))
-
-    def can(self, one: Idle, states: Mapping[str, Any]) -> bool:
-        """Whether the idle step is possible in these states of the model."""
-        label = POLL if one.what == POLL else BEATS
-        return all(
-            any(choice.label == label and not choice.disturbance for choice in self.models[name].choices(states[name]))
-            for name in (one.who, one.also)
-            if name
-        )
+Models = Mapping[str, Chooses]
+"""The components that can take idle steps."""
 
 
 class PathWithIdle(NamedTuple):
@@ -97,14 +79,14 @@ class PathWithIdle(NamedTuple):
             yield number
             number += one is None
 
-    def with_idle(self, at: int, one: Idle, cast: Cast) -> PathWithIdle:
+    def with_idle(self, at: int, one: Idle) -> PathWithIdle:
         """The path with an idle step inserted before this index, which is not the first."""
         actions = [Action(one.who, one.what)]
         if one.what == HEARTBEAT:
             both = [name for name in (one.also, one.who) if name]
             actions = [Action(name, BEATS) for name in reversed(both)]
-            actions += [Action(BROKER, "receives", wire=cast.wires(name)[0]) for name in both]
-            actions += [Action(name, "receives", wire=cast.wires(name)[1], message=ANSWER) for name in both]
+            actions += [Action(BROKER, "receives", sender=name, receiver=BROKER) for name in both]
+            actions += [Action(name, "receives", sender=BROKER, receiver=name, message=ANSWER) for name in both]
         steps: list[tuple[Action, Mapping[str, Any]]] = [(action, {}) for action in actions[:-1]]
         steps += [(actions[-1], self.path[at - 1][1])]
         return PathWithIdle(
@@ -131,16 +113,13 @@ def find_room(
     path: Path,
     timeouts: Iterable[T],
     take: Callable[[T, Path], _Took | None],
-    models: Mapping[str, Chooses],
-    *,
-    alternate: bool = False,
+    models: Models,
 ) -> ReplayResult[T] | None:
     """Finds the first timeouts that allow the path, with idle steps if needed; else those that get furthest.
 
     `take` returns None if live objects do not take a path. Returns None if they take this one with no timeouts.
     """
     tried: list[ReplayResult[T]] = []
-    cast = Cast(models, alternate)
     plain = PathWithIdle(path, (None,) * len(path))
     for one in timeouts:
         if (taken := take(one, path)) is not None:
@@ -149,7 +128,7 @@ def find_room(
                 return tried[-1]
     left = OF_ALL
     for begun in sorted(tried, key=_rank, reverse=True):  # sorted() is stable: the first ones are the most usual
-        for found in islice(_idling(begun, take, cast), min(TRIES, left)):
+        for found in islice(_idling(begun, take, models), min(TRIES, left)):
             left -= 1
             if found is not None and found.times_ms:
                 return found
@@ -157,14 +136,14 @@ def find_room(
 
 
 def _idling(
-    begun: ReplayResult[T], take: Callable[[T, Path], _Took | None], cast: Cast
+    begun: ReplayResult[T], take: Callable[[T, Path], _Took | None], models: Models
 ) -> Iterator[ReplayResult[T] | None]:
     """Paths with idle steps, the fewest first; None for one that live objects do not take."""
     kept = [begun]
     for _ in range(MOST):
         further: list[ReplayResult[T]] = []
         for one in kept:
-            for woven in _candidates(one, cast):
+            for woven in _candidates(one, models):
                 taken = take(begun.timeouts, woven.path)
                 found = ReplayResult(*taken, woven, begun.timeouts) if taken is not None else None
                 further += [found] if found is not None else []
@@ -179,15 +158,25 @@ def _rank(one: ReplayResult[Any]) -> tuple[int, int]:
     return own, -sum(each.ms for each in one.timing.circle(room))
 
 
-def _candidates(one: ReplayResult[Any], cast: Cast) -> Iterator[PathWithIdle]:
+def _candidates(one: ReplayResult[Any], models: Models) -> Iterator[PathWithIdle]:
     """Paths with one more idle step that restarts a timer which is too short, the later positions first."""
     woven = one.woven
     for asked in one.timing.circle():
-        for idle in _idle_for(asked, list(cast.models)) if asked.ms < 0 else ():
+        for idle in _idle_for(asked, list(models)) if asked.ms < 0 else ():
             for at in reversed(asked.span):
                 is_within = woven.idle[at] is not None and woven.idle[at] is woven.idle[at - 1]
-                if not is_within and cast.can(idle, woven.path[at - 1][1]):
-                    yield woven.with_idle(at, idle, cast)
+                if not is_within and _can(idle, models, woven.path[at - 1][1]):
+                    yield woven.with_idle(at, idle)
+
+
+def _can(one: Idle, models: Models, states: Mapping[str, Any]) -> bool:
+    """Whether the idle step is possible in these states of the model."""
+    label = POLL if one.what == POLL else BEATS
+    return all(
+        any(choice.label == label and not choice.disturbance for choice in models[name].choices(states[name]))
+        for name in (one.who, one.also)
+        if name
+    )
 
 
 def _idle_for(asked: Constraint, names: Sequence[str]) -> Iterator[Idle]:

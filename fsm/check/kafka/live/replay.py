@@ -1,78 +1,248 @@
-"""Replays a path of the model with live production objects: running clocks, call numbers, generators.
+"""The replay of a path of a model by production objects: members with clocks, call numbers and generators, and a host.
 
-After each step model and live objects are compared: states, epochs, targets, owned and used partitions, the
-coordinator's state. A difference is an error of the model, and no counterexample. If the timers allow it, the path is
-then replayed with one clock for all, and the members write their trace.
+The host has the real log, real tokens and a clock; a timer that expires in the path is made due. The states of model
+and live objects are compared after each step: states, epochs, targets, owned and used partitions, the coordinator's
+state. A difference is an error of the model, and no counterexample.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Self
 
-from fsm.check.kafka.application import BROKER, ENDED, GROUP, NOW, TIMERS, App
-from fsm.check.kafka.consumer.compaction import FROM_CLEANED, FROM_COMPACTED, Log, append, load_from
-from fsm.check.kafka.consumer.coordinator import MOVES, CoordinatorModel, let_pass, refuse, version_of
-from fsm.check.kafka.consumer.member import FIND, FOUND, ConsumerModel, id_of
+from fsm.check.kafka.application import BROKER, GROUP, NOW, App
+from fsm.check.kafka.classic.coordinator import AnyCoordinator
+from fsm.check.kafka.classic.shell import ClassicConsumer
+from fsm.check.kafka.classic.shell import observe as observe_classic
+from fsm.check.kafka.consumer.coordinator import CoordinatorModel
+from fsm.check.kafka.consumer.member import FIND
 from fsm.check.kafka.consumer.shell import observe
 from fsm.check.kafka.descriptions import Seen, tell_difference
-from fsm.check.kafka.live.consumers import AUTO_COMMIT_MS, LONG_MS, LiveConsumer, take_request
-from fsm.check.kafka.live.idle_steps import find_room
+from fsm.check.kafka.live.broker import LiveBroker
+from fsm.check.kafka.live.consumers import LiveMember
 from fsm.check.kafka.live.tracing import go_on, tell_stored, topics_of
+from fsm.check.kafka.mixed.member import CONVERTED
 from fsm.check.kafka.topics import CLUSTER
-from fsm.check.model import Action, Path, Replayed
-from fsm.check.timing import Timing
+from fsm.check.model import Action, Path
 from fsm.coordinator.coordinator import Coordinator
-from fsm.coordinator.host import Host
+from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import ConsumerGroup
+from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.groups import Group
-from fsm.coordinator.model.step import Step as CoordinatorStep
-from fsm.coordinator.model.timers import TimerKind
-from fsm.coordinator.storage.load import load
-from fsm.member.effects import UnsentRequest
-from fsm.protocol.messages import TIMED_OUT, ConsumerGroupHeartbeatRequest
-from fsm.tables.consumer_member import State
+from fsm.coordinator.model.step import Step
+from fsm.member.runtime.trace import TraceTo
+from fsm.protocol.messages import TIMED_OUT, JoinGroupRequest
 from fsm.trace import TraceRecord
 
-
-class Timeouts(NamedTuple):
-    """The timeouts of the group, and the poll timeout of each member."""
-
-    max_poll_interval_ms: dict[str, int]
-    session_ms: int = 45_000
-    heartbeat_interval_ms: int = 5_000
-
-    def settings(self) -> dict[str, int]:
-        """The timeouts by Kafka's names."""
-        group = {"session.timeout.ms": self.session_ms, "heartbeat.interval.ms": self.heartbeat_interval_ms}
-        return group | {f"max.poll.interval.ms of {name}": ms for name, ms in self.max_poll_interval_ms.items()}
+GONE = (App.DEAD, App.CRASHED)
+"""States of an application that receives no more responses; one that has closed ended its connection in order."""
+LATER_MS = 2
+"""How much later than its scheduled time a step may be."""
+Convert = Callable[[LiveMember], LiveMember]
 
 
-FIRED = {
-    "heartbeat interval is over": "heartbeat",
-    "poll timer runs out": "poll",
-    "backoff of its commit is over": "commit",
-    "auto-commit interval is over": "auto-commit",
-}
-SILENT = (State.UNSUBSCRIBED, State.FENCED, State.STALE, State.FATAL)
-"""States in which a member's heartbeats are not due."""
+class PathReplay(ABC):
+    """Live clients and a live coordinator, driven along a path of a model."""
+
+    clients: Mapping[str, Any]
+    broker: LiveBroker
+    is_strict = True
+    """Whether no clock may run ahead of the given times: a step that does so waits for a timer that still runs."""
+
+    def along(
+        self, path: Path, note: Callable[[Self, Action | None], None] | None = None, times_ms: Sequence[int] = ()
+    ) -> str:
+        """Takes the path; its states are those of the model after each step.
+
+        Returns the first difference; empty if there is none. `note` is called before each step with its action, and
+        after it with None. With times all components share one clock.
+        """
+        is_untimed = note is None and not times_ms
+        for number, (action, after) in enumerate(path, 1):
+            if times_ms:
+                self.set_clocks(NOW + times_ms[number - 1])
+            if note is not None:
+                note(self, action)
+            self.broker.pass_time()
+            self.take(action)
+            if times_ms and self.is_strict and self._is_ahead(NOW + times_ms[number - 1]):
+                return f"step {number}, {action.actor} {action.what}: its timer still runs"
+            if note is not None:
+                note(self, None)
+            for name, state in after.items():
+                if differs := self.compare(name, state, lengths=is_untimed):
+                    return f"step {number}, {action.actor} {action.what}: {differs}"
+        return ""
+
+    def _is_ahead(self, now_ms: int) -> bool:
+        return any(one.now_ms > now_ms + LATER_MS for one in self.clients.values())
+
+    def set_clocks(self, now_ms: int) -> None:
+        """Sets all clocks to the same time; each component advances its own by a millisecond when it acts."""
+        self.broker.host.context = self.broker.host.context.at(now_ms - 1)
+        for one in self.clients.values():
+            one.now_ms = now_ms - 1
+
+    @abstractmethod
+    def take(self, action: Action) -> None:
+        """Takes a step."""
+
+    @abstractmethod
+    def compare(self, name: str, state: Any, *, lengths: bool) -> str:
+        """How a live component differs from the model's state, with or without phase lengths; empty if it does not."""
+
+    def deliver(self, action: Action) -> None:
+        """Delivers or loses a request or a response; nothing happens if the live client has none in flight."""
+        if action.sender == BROKER:
+            client = self.clients[action.receiver]
+            if client.back:
+                order, answer = client.back.pop(0)
+                client.end(order, answer if action.what == "receives" else TIMED_OUT)
+        elif action.actor == BROKER:
+            self.broker.request(action.sender, action)
+        elif (client := self.clients[action.sender]).out:
+            order = client.out.pop(0)
+            client.late.add([order] if action.what == "late" else [])
+            client.end(order, TIMED_OUT)
 
 
-class Cast(NamedTuple):
-    """The models of the components that take a path."""
+class Replay(PathReplay):
+    """Live members of either protocol and their coordinator."""
 
-    consumers: Sequence[ConsumerModel]
-    hub: CoordinatorModel
+    def __init__(
+        self,
+        members: dict[str, LiveMember],
+        context: Context,
+        *,
+        model: CoordinatorModel | AnyCoordinator | None = None,
+        convert: Convert | None = None,
+    ) -> None:
+        """`model` is that of the path's coordinator, by default of one whose topics do not change.
 
-    @property
-    def names(self) -> list[str]:
-        """The names of the consumers."""
-        return [one.name for one in self.consumers]
+        `convert` returns the next process of a consumer if it uses the other protocol.
+        """
+        self.clients: dict[str, LiveMember] = members
+        self.convert, self.is_strict = convert, not isinstance(model, CoordinatorModel)
+        self.broker = LiveBroker(
+            members,
+            context,
+            lambda one, asked: bool(_describe(one) == _describe(asked)),
+            lambda name: members[name].app in GONE,
+            model=model,
+            converts=convert is not None,
+        )
+
+    def compare(self, name: str, state: Any, *, lengths: bool) -> str:
+        """The first difference of a member or the coordinator."""
+        if name == CLUSTER:
+            return ""
+        if name == BROKER:
+            live, wanted = (book(one, lengths=lengths) for one in (self.broker.host.state, state.state))
+        else:
+            live, wanted = self.clients[name].seen, _see(state)
+        return tell_difference(name, live, wanted)
+
+    def take(self, action: Action) -> None:
+        """Takes a step of a member, the coordinator or the topics."""
+        match action:
+            case Action(actor="cluster") | Action(receiver="cluster"):
+                return
+            case Action(sender="cluster", receiver="broker"):
+                self.broker.learn(action.message)
+            case Action(sender="cluster"):
+                self.clients[action.receiver].learn(action.message)
+            case Action(sender=sender) if sender:
+                self.deliver(action)
+            case Action(actor="broker"):
+                self.broker.act(action.what)
+            case Action(actor=name, what=what) if "starts again" in what:
+                self._begin_life(name, what)
+            case _:
+                self.clients[action.actor].act(action.what)
+
+    def _begin_life(self, name: str, what: str) -> None:
+        """Starts another process of a consumer; requests of the previous one become late."""
+        before = self.clients[name]
+        converts = self.convert is not None and what.endswith(CONVERTED)
+        after = self.convert(before) if self.convert is not None and converts else before.next_life()
+        self.clients[name] = before.hand_over(after)
+
+    def trace_coordinator(self, to: Callable[[TraceRecord], None]) -> None:
+        """Traces what the coordinator stores from here on."""
+        host = self.broker.host
+        to(topics_of(host.context.image, host.now_ms))
+
+        def note(step: Step[Coordinator]) -> None:
+            for record in tell_stored(step.records, host.now_ms):
+                to(record)
+
+        host.on_step = note
+
+    def go_on(self, now_ms: int) -> None:
+        """Continues without disturbances."""
+        go_on(self.clients, self._serve, self._pass_time, now_ms)
+
+    def _pass_time(self, now_ms: int) -> None:
+        self.set_clocks(now_ms)
+        self.broker.expire()
+
+    def _serve(self, name: str) -> None:
+        self.broker.pass_time()
+        self.broker.request(name, Action(BROKER, "receives", message=self.clients[name].out[0]))
 
 
-def book_of_consumer_group(group: Group | None) -> Seen:
+def trace_along(path: Path, make: Callable[[TraceTo], Replay], times_ms: Sequence[int]) -> list[TraceRecord]:
+    """The trace of members and coordinator as they replay the path at these times, and continue."""
+    records: list[TraceRecord] = []
+    live = make(records.append)
+    live.trace_coordinator(records.append)
+    if live.along(path, None, times_ms):
+        return []
+    live.go_on(NOW + times_ms[-1])
+    return records
+
+
+def _see(state: Any) -> Seen:
+    of_kind = observe_classic if isinstance(state, ClassicConsumer) else observe
+    return of_kind(state.app, state.member, state.using)
+
+
+def _describe(order: Any) -> Any:
+    """A request without its purpose and its rebalance timeout, which differs for live consumers."""
+    if order == FIND:
+        return order
+    body = order.body
+    if isinstance(body, JoinGroupRequest):
+        return replace(body, reason="", session_timeout_ms=1, rebalance_timeout_ms=1)
+    return replace(body, rebalance_timeout_ms=1) if getattr(body, "rebalance_timeout_ms", -1) > 0 else body
+
+
+def book(state: Coordinator, *, lengths: bool = True) -> Seen:
+    """The parts of a coordinator's state that the model and a live one share, with or without phase lengths."""
+    group = state.groups.get(GROUP)
+    if not isinstance(group, ClassicGroup):
+        return _book_of_consumer_group(group)
+    join = group.join_phase and (group.join_phase[1:] if lengths else group.join_phase.is_initial)
+    return {
+        "group": group.state,
+        "generation": group.generation,
+        "protocol": group.protocol_name,
+        "leader": group.leader,
+        "assignments": {member_id: member.assignment for member_id, member in sorted(group.members.items())},
+        "waiting joins": sorted(group.delayed_joins),
+        "waiting syncs": sorted(group.delayed_syncs),
+        "ids given out": sorted(group.pending_join_members),
+        "missing syncs": sorted(group.pending_sync_members),
+        "new members": sorted(group.new_members),
+        "sessions": sorted(group.heartbeat_deadlines_ms),
+        "join phase": join,
+        "sync phase": group.sync_phase and group.sync_phase.generation,
+    }
+
+
+def _book_of_consumer_group(group: Group | None) -> Seen:
     """The parts of a consumer group's state that the model and a live group share."""
     if not isinstance(group, ConsumerGroup):
         return {}
@@ -84,230 +254,3 @@ def book_of_consumer_group(group: Group | None) -> Seen:
         "targets": dict(sorted(group.targets.items())),
         "timers": sorted((kind.value, who) for (kind, who), _, _ in group.timers.in_order()),
     }
-
-
-def replay(cast: Cast, path: Path) -> Replayed:
-    """Replays a path twice: with a clock for each member, to compare states; and with one clock, if timers allow it."""
-    if differs := _Replay(cast, next(_timeouts(cast, path))).along(path):
-        return Replayed(differs)
-
-    def take(timeouts: Timeouts, path: Path) -> tuple[Timing, tuple[int, ...]] | None:
-        timing = Timing()
-        if _Replay(cast, timeouts).along(path, timing):
-            return None
-        times_ms = timing.solve()
-        fits = times_ms and not _Replay(cast, timeouts, times_ms).along(path)
-        return timing, times_ms if fits else ()
-
-    found = find_room(path, _timeouts(cast, path), take, {one.name: one for one in cast.consumers}, alternate=True)
-    if found is None or not found.times_ms:
-        return Replayed(untimed=found.timing.contradiction() if found else "")
-    records = list[TraceRecord]()
-    timed = _Replay(cast, found.timeouts, found.times_ms, records.append)
-    timed.along(found.woven.path)
-    timed.go_on(NOW + found.times_ms[-1])
-    return found.tell_run(found.timeouts.settings(), records)
-
-
-def _timeouts(cast: Cast, path: Path) -> Iterator[Timeouts]:
-    """Kafka's defaults, then others: the shortest path has no room for the heartbeats of 300 idle seconds."""
-    tells = {name: ("poll timer runs out", TIMERS[TimerKind.REBALANCE][1].format(name)) for name in cast.names}
-    actions = {(action.actor, action.what) for action, _ in path}
-    short = {
-        name: 10_000 for name, (own, theirs) in tells.items() if (name, own) in actions or (BROKER, theirs) in actions
-    }
-    usual = Timeouts(dict.fromkeys(cast.names, 300_000))
-    for polls in (usual, *([usual._replace(max_poll_interval_ms=usual.max_poll_interval_ms | short)] if short else [])):
-        for heartbeat_interval_ms in (5_000, 15_000, 3_000, 25_000):
-            yield polls._replace(heartbeat_interval_ms=heartbeat_interval_ms)
-
-
-class _Replay:
-    """Live consumers and a live coordinator, driven along a path."""
-
-    def __init__(
-        self,
-        cast: Cast,
-        timeouts: Timeouts,
-        times_ms: Sequence[int] = (),
-        trace: Callable[[TraceRecord], None] | None = None,
-    ) -> None:
-        self.times_ms, self.timeouts, self.trace = times_ms, timeouts, trace
-        self.hub = cast.hub
-        self.consumers = {
-            one.name: LiveConsumer(one, NOW, timeouts.max_poll_interval_ms[one.name], trace)
-            if times_ms
-            else LiveConsumer(one, 1_000 * at, LONG_MS, None)
-            for at, one in enumerate(cast.consumers, 1)
-        }
-        context = self.hub.context(())
-        config = replace(
-            context.config,
-            group_consumer_session_timeout_ms=timeouts.session_ms,
-            group_consumer_min_session_timeout_ms=timeouts.session_ms,
-            group_consumer_heartbeat_interval_ms=timeouts.heartbeat_interval_ms,
-            group_consumer_min_heartbeat_interval_ms=timeouts.heartbeat_interval_ms,
-        )
-        context = replace(context, config=config, now_ms=NOW)
-        self.host = Host(context, resolves=False, keeps_log=False, on_step=self._note)
-        self.log: Log = ()
-        self.elsewhere: frozenset[str] = frozenset()
-        if trace is not None:
-            trace(topics_of(context.image, NOW))
-
-    def along(self, path: Path, timing: Timing | None = None) -> str:
-        """Takes the path. Returns the first difference from the model; empty if there is none."""
-        for number, (action, after) in enumerate(path, 1):
-            if self.times_ms:
-                self._set_clocks(NOW + self.times_ms[number - 1])
-            if timing is not None:
-                self._note_timers_met(timing, action)
-            self._take(action)
-            if timing is not None:
-                self._note_timers_left(timing)
-            for name, state in after.items():
-                if name == BROKER:
-                    live, wanted = (book_of_consumer_group(s.groups.get(GROUP)) for s in (self.host.state, state.state))
-                elif name in self.consumers:
-                    live, wanted = self.consumers[name].seen, observe(state.app, state.member, state.using)
-                else:
-                    continue
-                if differs := tell_difference(name, live, wanted):
-                    return f"step {number}, {action.actor} {action.what}: {differs}"
-        return ""
-
-    def go_on(self, now_ms: int) -> None:
-        """Continues without disturbances."""
-        go_on(self.consumers, self._serve, self._pass_time, now_ms)
-
-    def _pass_time(self, now_ms: int) -> None:
-        self._set_clocks(now_ms)
-        self.host.expire(self.host.now_ms)
-
-    def _serve(self, name: str) -> None:
-        consumer = self.consumers[name]
-        self._request(Action(BROKER, "receives", message=consumer.out[0]), consumer)
-
-    def _set_clocks(self, now_ms: int) -> None:
-        """Sets all clocks to the same time; each component advances its own by a millisecond when it acts."""
-        self.host.context = self.host.context.at(now_ms - 1)
-        for one in self.consumers.values():
-            one.now_ms = now_ms - 1
-
-    def _note_timers_met(self, timing: Timing, action: Action) -> None:
-        timing.step()
-        by_itself = action.wire < 0
-        timing.meets(BROKER, [action.what] if by_itself and action.actor == BROKER else [])
-        consumer = self.consumers.get(action.actor)
-        if consumer is not None and consumer.app not in ENDED:
-            member, fired = consumer.shell.member, FIRED.get(action.what, "") if by_itself else ""
-            idle = {"heartbeat"} if member.heartbeat_in_flight or member.state in SILENT else set()
-            timing.meets(action.actor, [fired], idle | ({"poll"} if member.state is State.UNSUBSCRIBED else set()))
-
-    def _note_timers_left(self, timing: Timing) -> None:
-        shorter_ms = {name: LONG_MS - ms for name, ms in self.timeouts.max_poll_interval_ms.items()}
-        for name, consumer in self.consumers.items():
-            due_ms, sooner_ms = consumer.timers(), {"poll": shorter_ms[name], "auto-commit": LONG_MS - AUTO_COMMIT_MS}
-            due_ms |= {timer: due_ms[timer] - ms for timer, ms in sooner_ms.items() if timer in due_ms}
-            timing.leaves(name, consumer.now_ms, due_ms)
-        group = self.host.state.groups.get(GROUP)
-        due_ms = {}
-        for (kind, who), at_ms, _ in group.timers.in_order() if isinstance(group, ConsumerGroup) else ():
-            if kind in TIMERS:
-                name = who.partition("-")[0]
-                by_ms = shorter_ms[name] if kind is TimerKind.REBALANCE else 0
-                due_ms[TIMERS[kind][1].format(who.removesuffix("-0"))] = at_ms - by_ms
-        timing.leaves(BROKER, self.host.now_ms, due_ms)
-
-    def _take(self, action: Action) -> None:
-        self.host.context = self.host.context.at(self.host.now_ms + 1)
-        name, what = action.actor, action.what
-        if action.wire >= 2 * len(self.consumers):
-            if name != CLUSTER:
-                self._learn(name, action.message)
-        elif action.wire >= 0:
-            self._deliver(action, self.consumers[list(self.consumers)[action.wire // 2]])
-        elif name == BROKER:
-            self._let_pass(what)
-        elif "starts again" in what:
-            self.consumers[name] = self.consumers[name].hand_over(self.consumers[name].next_life())
-        elif name != CLUSTER:
-            self.consumers[name].act(what)
-
-    def _deliver(self, action: Action, consumer: LiveConsumer) -> None:
-        """Delivers or loses a request or response of a consumer; nothing happens if the live consumer has none."""
-        late = action.what == "receives late"
-        if not (consumer.back if action.wire % 2 else consumer.late if late else consumer.out):
-            return
-        if action.wire % 2:  # an answer
-            order, answer = consumer.back.pop(0)
-            consumer.end(order, answer if action.what == "receives" else TIMED_OUT)
-        elif action.actor == BROKER:
-            self._request(action, consumer)
-        else:
-            order = consumer.out.pop(0)
-            consumer.late.add([order] if action.what == "late" else [])
-            consumer.end(order, TIMED_OUT)
-
-    def _learn(self, name: str, topics: tuple[str, ...]) -> None:
-        """Updates the metadata of a broker or a client."""
-        if name == BROKER:
-            self.host.update(self.hub.context(topics).image)
-            return
-        self.consumers[name].learn(topics)
-
-    def _request(self, action: Action, consumer: LiveConsumer) -> None:
-        """Handles a request, or loses it together with the broker that handled it."""
-        name, late = consumer.model.name, action.what == "receives late"
-        is_it = partial(_same, action.message) if late else None
-        connection, order = take_request(consumer.out, consumer.late, is_it)
-        bodies: list[Any]
-        if action.what == "lost":
-            self.host.take(load(self.host.state, self.host.context))
-            bodies = [FOUND if order == FIND else TIMED_OUT]
-        elif order == FIND:
-            self.elsewhere -= set() if late else {name}
-            bodies = [FOUND]
-        elif name in self.elsewhere:
-            bodies = [refuse(order, self.host.context)]
-        else:
-            version = version_of(order.body, self.host.context)
-            sent = self.host.send(name, order.body, version, connection=connection)
-            bodies = [one.body for one in sent.answers]
-        if not late and consumer.app not in (App.DEAD, App.CRASHED):
-            consumer.back += [(order, body) for body in bodies]
-
-    def _let_pass(self, what: str) -> None:
-        """Takes a step of the coordinator without a request."""
-        for kind, (_, text) in TIMERS.items():
-            begins, ends = text.split("{}")
-            if what.startswith(begins) and what.endswith(ends):
-                who = what.removeprefix(begins).removesuffix(ends)
-                given = kind, who if "-" in who else id_of(who, 0)
-                self.host.take(let_pass(self.host.state, given, self.host.context))
-                return
-        if what == MOVES:
-            self.elsewhere = frozenset(self.consumers)
-        if what in (FROM_COMPACTED, FROM_CLEANED):
-            self.host.state = load_from(self.log, what, self.host.context)
-            return
-        self.host.take(let_pass(self.host.state, what, self.host.context))
-
-    def _note(self, done: CoordinatorStep[Coordinator]) -> None:
-        """Compacts the coordinator's log after a step."""
-        self.log = append(self.log, done.records)
-        if self.trace is not None:
-            for record in tell_stored(done.records, self.host.now_ms):
-                self.trace(record)
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Whether two requests are equal apart from rebalance timeouts, which differ for live consumers."""
-    return bool(_describe(one) == _describe(other))
-
-
-def _describe(order: Any) -> Any:
-    body = order.body if isinstance(order, UnsentRequest) else order
-    if not isinstance(body, ConsumerGroupHeartbeatRequest):
-        return body
-    return replace(body, rebalance_timeout_ms=min(body.rebalance_timeout_ms, 1))

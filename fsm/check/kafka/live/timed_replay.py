@@ -8,26 +8,33 @@ times no longer change.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from fsm.check.kafka.application import BROKER, ENDED, NOW
-from fsm.check.kafka.classic.replay import ClassicReplay, LiveClassic
-from fsm.check.kafka.live.consumers import LiveConsumer, LiveMember
-from fsm.check.kafka.live.idle_steps import Chooses, find_room
-from fsm.check.kafka.live.replay import FIRED, SILENT
-from fsm.check.model import Path, Replayed
+from fsm.check.kafka.application import BROKER, ENDED
+from fsm.check.kafka.live.consumers import LiveClassic, LiveConsumer, LiveMember
+from fsm.check.kafka.live.idle_steps import Models, find_room
+from fsm.check.kafka.live.replay import Replay, trace_along
+from fsm.check.model import Action, Path, Replayed
 from fsm.check.timing import Timing
 from fsm.coordinator.model.context import Context
 from fsm.member.classic.state import ClassicConfig
 from fsm.member.runtime.trace import TraceTo
 from fsm.tables.consumer_member import State
-from fsm.trace import TraceRecord
 
 PASSES = 5
 """The maximum number of passes."""
+FIRED = {
+    "heartbeat interval is over": "heartbeat",
+    "poll timer runs out": "poll",
+    "backoff of its commit is over": "commit",
+    "auto-commit interval is over": "auto-commit",
+}
+"""The timer of a member that has expired when it takes the step of this name."""
+SILENT = (State.UNSUBSCRIBED, State.FENCED, State.STALE, State.FATAL)
+"""States in which a member's heartbeats are not due."""
 T = TypeVar("T")
 
 
@@ -70,7 +77,7 @@ class Timeouts(NamedTuple):
 
 def _list_timeouts(path: Path, names: Iterable[str]) -> Iterator[Timeouts]:
     """Kafka's defaults, then others: the shortest path has no room for the heartbeats of 45 or 300 idle seconds."""
-    actions = " ".join(f"{action.actor} {action.what}" for action, _ in path if action.wire < 0)
+    actions = " ".join(f"{action.actor} {action.what}" for action, _ in path if not action.sender)
     is_over = {name for name in names if re.search(rf"{name} poll timer|(time for|timeout of) {name}\d* ", actions)}
     everybody = frozenset(names) if "phase is over" in actions else frozenset[str]()
     for short in sorted({frozenset[str](), frozenset(is_over), everybody}, key=lambda one: (len(one), sorted(one))):
@@ -78,14 +85,12 @@ def _list_timeouts(path: Path, names: Iterable[str]) -> Iterator[Timeouts]:
             yield Timeouts(short, heartbeat_interval_ms)
 
 
-def find_times(
-    path: Path, make: Callable[[Timeouts | None, TraceTo | None], ClassicReplay], models: Mapping[str, Chooses]
-) -> Replayed:
+def find_times(path: Path, make: Callable[[Timeouts | None, TraceTo | None], Replay], models: Models) -> Replayed:
     """Replays a path and finds its times; `make` creates live objects for timeouts, or with the model's for None."""
     if differs := make(None, None).along(path):
         return Replayed(differs)
     live = make(None, None)
-    names, delay_ms = sorted(live.members), live.broker.host.context.config.group_initial_rebalance_delay_ms
+    names, delay_ms = sorted(live.clients), live.broker.host.context.config.group_initial_rebalance_delay_ms
 
     def take(timeouts: Timeouts, path: Path) -> tuple[Timing, tuple[int, ...]] | None:
         return settle_times(lambda note, times_ms: make(timeouts, None).along(path, note, times_ms), _note)
@@ -94,13 +99,13 @@ def find_times(
     if found is None or not found.times_ms:
         return Replayed(untimed=found.timing.contradiction() if found else "")
     settings = found.timeouts.settings(names) | {"group.initial.rebalance.delay.ms": delay_ms}
-    records = _trace(found.woven.path, partial(make, found.timeouts), found.times_ms)
+    records = trace_along(found.woven.path, partial(make, found.timeouts), found.times_ms)
     return found.tell_run(settings, records)
 
 
 def settle_times(
-    along: Callable[[Callable[[T, str, str], None], tuple[int, ...]], str],
-    note: Callable[[Timing, T, str, str], None],
+    along: Callable[[Callable[[T, Action | None], None], tuple[int, ...]], str],
+    note: Callable[[Timing, T, Action | None], None],
     before: int = 0,
 ) -> tuple[Timing, tuple[int, ...]] | None:
     """Replays a path until its timers allow the given times; no times if they never do.
@@ -118,27 +123,17 @@ def settle_times(
     return (found[0], ()) if found else None
 
 
-def _trace(path: Path, make: Callable[[TraceTo], ClassicReplay], times_ms: Sequence[int]) -> list[TraceRecord]:
-    """The trace of members and coordinator as they replay the path and continue."""
-    records: list[TraceRecord] = []
-    live = make(records.append)
-    live.trace_coordinator(records.append)
-    if live.along(path, None, times_ms):
-        return []
-    live.go_on(NOW + times_ms[-1])
-    return records
-
-
-def _note(timing: Timing, live: ClassicReplay, what: str, who: str) -> None:
-    """Notes the constraints of the timers before a step, or after it if `what` is empty."""
-    if what:
+def _note(timing: Timing, live: Replay, action: Action | None) -> None:
+    """Notes the constraints of the timers before a step, or after it."""
+    if action is not None:
+        what, who = action.what, action.actor if not action.sender else ""
         timing.step()
         timing.meets(BROKER, [what] if who == BROKER else [])
-        for name in live.members:
+        for name in live.clients:
             fired = {"polls": "retry"}.get(what, FIRED.get(what, "")) if name == who else ""
             timing.meets(name, [fired], () if fired == "retry" else ("retry",), prompt=fired != "retry")
         return
-    for name, member in live.members.items():
+    for name, member in live.clients.items():
         timing.leaves(name, member.now_ms, _timers(member))
     timing.leaves(BROKER, live.broker.host.now_ms, live.broker.timers())
 

@@ -25,7 +25,6 @@ from fsm.check.kafka.classic.group import (
 )
 from fsm.check.kafka.classic.member import ClassicModel
 from fsm.check.kafka.classic.promises import ASKED_OF_STEPS, FOR_SOMETHING, OF_HEARTBEATS
-from fsm.check.kafka.classic.replay import ClassicReplay, LiveClassic
 from fsm.check.kafka.classic.shell import ASKED_OF_MEMBERS
 from fsm.check.kafka.consumer.compaction import SAYS_THE_SAME, TELLS
 from fsm.check.kafka.consumer.group import (
@@ -39,7 +38,8 @@ from fsm.check.kafka.consumer.group import (
 )
 from fsm.check.kafka.consumer.member import ConsumerModel, Setting
 from fsm.check.kafka.group_properties import GroupProperties
-from fsm.check.kafka.live.consumers import LONG_MS, LiveConsumer, LiveMember
+from fsm.check.kafka.live.consumers import LONG_MS, LiveClassic, LiveConsumer, LiveMember
+from fsm.check.kafka.live.replay import Replay
 from fsm.check.kafka.live.timed_replay import Timeouts, find_times
 from fsm.check.kafka.mixed.member import ConvertingConsumerModel
 from fsm.check.kafka.topics import Topics
@@ -154,7 +154,7 @@ def mixed_group(
 
 def _live(
     models: Mapping[str, ConvertingConsumerModel], context: Context, timeouts: Timeouts | None, trace: TraceTo | None
-) -> ClassicReplay:
+) -> Replay:
     """Makes the live members, each with its initial protocol."""
 
     def make(model: ConvertingConsumerModel, now_ms: int, life: int, *, classic: bool) -> LiveMember:
@@ -172,7 +172,7 @@ def _live(
         name: make(model, NOW if trace else 1_000 * at, 0, classic=model.begins_classic)
         for at, (name, model) in enumerate(models.items(), 1)
     }
-    return ClassicReplay(live, timeouts.context(context) if timeouts else context, convert)
+    return Replay(live, timeouts.context(context) if timeouts else context, convert=convert)
 
 
 class _MixedGroupProperties(ClassicGroupProperties):
