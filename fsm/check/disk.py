@@ -18,10 +18,9 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from fsm.check.packing import Packing
 from fsm.check.search import NOTHING, Fresh, Search
 from fsm.check.steps import Found
-from fsm.check.store import OF_SEARCH, name_of
+from fsm.check.store import OF_SEARCH, Packing, name_of
 from fsm.check.table_files import Memo, write
 from fsm.errors import InputError
 

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from fsm.check import search as searching
 from fsm.check.memo import Ids, Longs
 from fsm.check.model import Goal
-from fsm.check.packing import Keys
 from fsm.check.search import NO_PARENT, Search
+from fsm.check.store import Keys
 
 HALF = np.uint64(32)
 ROUNDS = 4

@@ -22,10 +22,9 @@ import numpy as np
 
 from fsm.check.memo import Ids, Longs
 from fsm.check.model import Model
-from fsm.check.packing import Keys, Packing, Words
 from fsm.check.space import FREE, PAID, Space
 from fsm.check.steps import Found, Steps, Successors, Tally
-from fsm.check.store import Column, Visited
+from fsm.check.store import Column, Keys, Packing, Visited, Words
 from fsm.check.symmetry import Symmetry
 from fsm.errors import InputError
 

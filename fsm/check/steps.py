@@ -11,8 +11,8 @@ import numpy as np
 from fsm.check.ahead import StepInput
 from fsm.check.memo import Growing, Ids, Longs, Lookup, Pairs, Table, every
 from fsm.check.model import Condition, Model, PairProperty, Property
-from fsm.check.packing import Keys, Packing
 from fsm.check.space import ACTION, CELL, COST, FREE, FREE_WHEN, INPUT, LAST_BIT, NO_ROOM, PAID, WAITS, Space, ask
+from fsm.check.store import Keys, Packing
 from fsm.errors import InputError
 
 if TYPE_CHECKING:

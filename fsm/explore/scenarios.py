@@ -11,8 +11,8 @@ from operator import attrgetter
 from pathlib import Path
 
 from fsm.check import Walk, compose
-from fsm.check.kafka.coordinator_looks import OF_CLASSIC, OF_CONSUMERS, look_at_group
 from fsm.check.kafka.descriptions import list_partitions
+from fsm.check.kafka.looks import OF_CLASSIC, OF_CONSUMERS, look_at_group
 from fsm.check.model import InState, Look
 from fsm.cluster.cluster import STARTED_MS
 from fsm.cluster.stale_uses import Change

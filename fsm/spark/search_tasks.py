@@ -18,10 +18,10 @@ import numpy as np
 from fsm.check import table_files
 from fsm.check.memo import Longs, Pairs, Rows
 from fsm.check.model import Component, Model, PairProperty
-from fsm.check.packing import Packing
 from fsm.check.search import CHUNK
 from fsm.check.space import FREE, PAID, Space
 from fsm.check.steps import Steps, Tally, add_up
+from fsm.check.store import Packing
 
 if TYPE_CHECKING:
     import pyarrow as pa

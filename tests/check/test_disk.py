@@ -19,9 +19,8 @@ from fsm.check.disk import NOTE, lock_folder
 from fsm.check.examples.lock import lock
 from fsm.check.examples.two_phase_commit import two_phase_commit
 from fsm.check.kafka.consumer.group import consumer_group
-from fsm.check.packing import Packing
 from fsm.check.search import Search
-from fsm.check.store import OF_SEARCH, Visited
+from fsm.check.store import OF_SEARCH, Packing, Visited
 from fsm.cli import main
 from fsm.errors import InputError
 

@@ -31,8 +31,8 @@ from fsm.check import (
     search,
 )
 from fsm.check.liveness import find_doomed
-from fsm.check.packing import Packing
 from fsm.check.search import Search
+from fsm.check.store import Packing
 
 KINDS = ("by", "k1", "k2", "w1", "w2")
 MANY = 300

@@ -15,8 +15,8 @@ from bugzoo.planting import Patches
 
 from fsm.check.kafka.classic.promises import LEADER_JOINS, NEVER_FALLS
 from fsm.check.kafka.consumer.compaction import SAYS_THE_SAME, TELLS
-from fsm.check.kafka.shares import EVEN, STICKY
 from fsm.check.kafka.standing import GOES, LEAVES, STAYS
+from fsm.check.kafka.targets import EVEN, STICKY
 from fsm.check.mutation import replace_function
 from fsm.coordinator import assignors as of_brokers
 from fsm.coordinator.classic import requests

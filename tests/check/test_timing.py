@@ -14,8 +14,8 @@ from models import classic_group, connect, consumer_group, mixed_group, replayed
 
 from fsm.check import Choice, Model, Violation, check
 from fsm.check.catalog import make_model
-from fsm.check.kafka.live import idle_steps
-from fsm.check.kafka.live.idle_steps import find_room
+from fsm.check.kafka.live import timed_replay
+from fsm.check.kafka.live.timed_replay import find_room
 from fsm.check.model import Action, Path
 from fsm.check.search import Search
 from fsm.check.story import tell
@@ -155,7 +155,7 @@ def test_any_path_has_times_or_timers_that_are_against_it(
 @pytest.mark.deep
 def test_a_path_without_times_says_which_timers_are_against_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its poll timer, which is as long as the rebalance timeout, would run out before: it began before."""
-    monkeypatch.setattr(idle_steps, "OF_ALL", 20)
+    monkeypatch.setattr(timed_replay, "OF_ALL", 20)
     model = consumer_group()
     (found,) = check(model, disturb=["rebalance_timeout"], disturbances=1).violations
     assert found.replayed is not None

@@ -21,8 +21,8 @@ from fsm.check import Limits, Memo, Model, PairProperty, Property, check
 from fsm.check.examples.lock import lock
 from fsm.check.examples.two_phase_commit import two_phase_commit
 from fsm.check.kafka.consumer.group import consumer_group
-from fsm.check.packing import Packing
 from fsm.check.search import DEADLOCK, Search
+from fsm.check.store import Packing
 from fsm.errors import InputError
 from fsm.spark.search import SparkSearch
 

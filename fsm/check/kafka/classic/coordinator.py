@@ -38,8 +38,8 @@ from fsm.check.kafka.consumer.coordinator import (
 )
 from fsm.check.kafka.consumer.coordinator import timeless as timeless_group
 from fsm.check.kafka.consumer.member import FIND, FOUND, LIVES
-from fsm.check.kafka.coordinator_looks import OF_CLASSIC, OF_CONSUMERS, look_at_group
 from fsm.check.kafka.descriptions import list_partitions
+from fsm.check.kafka.looks import OF_CLASSIC, OF_CONSUMERS, look_at_group
 from fsm.check.kafka.topics import CLUSTER, Topics
 from fsm.check.model import Choice, Component, Missed, Received, Step
 from fsm.coordinator import coordinator as broker

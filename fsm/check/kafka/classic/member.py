@@ -28,7 +28,7 @@ from fsm.check.kafka.application import (
 from fsm.check.kafka.classic.shell import ClassicConsumer, Shell, interrupt, list_pending
 from fsm.check.kafka.consumer.member import FIND, LIVES, Setting, ends_search
 from fsm.check.kafka.descriptions import describe_application
-from fsm.check.kafka.member_looks import look_at_classic
+from fsm.check.kafka.looks import look_at_classic
 from fsm.check.kafka.topics import ASKS, CLUSTER, Topics, mask
 from fsm.check.model import Choice, Component, Missed, Received, Step, Undelivered
 from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE, ClientAssignor

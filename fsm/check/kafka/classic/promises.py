@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from fsm.check.kafka.consumer.coordinator import FORMER_OWNER
-from fsm.check.kafka.shares import ask_target
 from fsm.check.kafka.standing import OF_STANDING
 from fsm.check.kafka.standing import find_broken as find_outcasts
+from fsm.check.kafka.targets import ask_target
 from fsm.coordinator.classic.invariants import COUNTS, PROMISES, STORED, counts_generations, is_stored
 from fsm.coordinator.classic.invariants import find_broken as find_broken_classic
 from fsm.coordinator.consumer.invariants import INVARIANTS, Moment

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from fsm.check.kafka.application import SYNC_CALL, App, Driven
 from fsm.check.kafka.descriptions import Seen
-from fsm.check.kafka.shares import EVEN, STICKY, ask_leader
+from fsm.check.kafka.targets import EVEN, STICKY, ask_leader
 from fsm.member.classic.invariants import INVARIANTS, ObservedStep, find_broken
 from fsm.member.classic.state import ClassicEffect, ClassicInput, ClassicMember, RemainingSteps
 from fsm.member.events import (

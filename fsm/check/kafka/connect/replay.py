@@ -20,10 +20,8 @@ from fsm.check.kafka.connect.worker import WorkerModel, list_sent
 from fsm.check.kafka.descriptions import Seen, tell_difference
 from fsm.check.kafka.live.broker import LiveBroker
 from fsm.check.kafka.live.consumers import Abandoned, Sent
-from fsm.check.kafka.live.idle_steps import BEATS, find_room
-from fsm.check.kafka.live.replay import PathReplay, book
-from fsm.check.kafka.live.timed_replay import settle_times
-from fsm.check.kafka.live.tracing import exchange, turns
+from fsm.check.kafka.live.replay import PathReplay, book, turns
+from fsm.check.kafka.live.timed_replay import BEATS, find_room, settle_times
 from fsm.check.model import Action, Path, Received, Replayed
 from fsm.check.timing import Timing
 from fsm.connect.simulation.trace import WorkerTrace
@@ -305,7 +303,7 @@ class ConnectReplay(PathReplay):
             self._ask(Received(name, worker.asks.pop(0)))
         while worker.readings:
             worker.act(Received(TOPIC, worker.readings.pop(0)))
-        exchange(name, worker, lambda who: self.broker.request(who, Action(BROKER, "receives", message=worker.out[0])))
+        self.exchange(name)
 
     def _ask(self, given: Any) -> None:
         """Reads or changes the config topic."""

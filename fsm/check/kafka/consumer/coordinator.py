@@ -25,11 +25,11 @@ from fsm.check.kafka.consumer.compaction import (
     tell,
 )
 from fsm.check.kafka.consumer.member import FIND, FOUND, LIVES, id_of, in_its_life
-from fsm.check.kafka.coordinator_looks import OF_CONSUMERS, look_at_group
 from fsm.check.kafka.descriptions import list_partitions
-from fsm.check.kafka.shares import EVEN, STICKY, ask_target
+from fsm.check.kafka.looks import OF_CONSUMERS, look_at_group
 from fsm.check.kafka.standing import OF_STANDING
 from fsm.check.kafka.standing import find_broken as find_outcasts
+from fsm.check.kafka.targets import EVEN, STICKY, ask_target
 from fsm.check.kafka.topics import Topics, mask
 from fsm.check.model import Choice, Component, Look, Missed, Received, Step
 from fsm.coordinator import coordinator as broker

@@ -31,7 +31,7 @@ from fsm.check.kafka.application import (
 )
 from fsm.check.kafka.consumer.shell import JOINS_EMPTY, LEAVES, Consumer, Shell
 from fsm.check.kafka.descriptions import describe_application
-from fsm.check.kafka.member_looks import look_at_consumer
+from fsm.check.kafka.looks import look_at_consumer
 from fsm.check.kafka.topics import ANEW, ASKS, CLUSTER, RECREATED, Topics, mask
 from fsm.check.model import Choice, Component, Missed, Received, Step, Undelivered
 from fsm.member.consumer.decisions import list_recreated

@@ -13,9 +13,8 @@ from fsm.check.kafka.application import BROKER, ENDED, GROUP, NOW, TIMERS
 from fsm.check.kafka.consumer.coordinator import CoordinatorModel
 from fsm.check.kafka.consumer.member import ConsumerModel
 from fsm.check.kafka.live.consumers import AUTO_COMMIT_MS, LONG_MS, LiveConsumer, LiveMember
-from fsm.check.kafka.live.idle_steps import find_room
 from fsm.check.kafka.live.replay import Replay, trace_along
-from fsm.check.kafka.live.timed_replay import FIRED, SILENT, Timeouts
+from fsm.check.kafka.live.timed_replay import FIRED, SILENT, Timeouts, find_room
 from fsm.check.model import Action, Path, Replayed
 from fsm.check.timing import Timing
 from fsm.coordinator.model.consumer_group import ConsumerGroup

@@ -3,16 +3,20 @@
 The host has the real log, real tokens and a clock; a timer that expires in the path is made due. The states of model
 and live objects are compared after each step: states, epochs, targets, owned and used partitions, the coordinator's
 state. A difference is an error of the model, and no counterexample.
+
+A path ends at the instant of a violation, or when the goal is out of reach. An audit of the trace sees only what lasts
+for some time after it, so live objects continue.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Self
 
-from fsm.check.kafka.application import BROKER, GROUP, NOW, App
+from fsm.check.kafka.application import BROKER, ENDED, GROUP, NOW, App
 from fsm.check.kafka.classic.coordinator import AnyCoordinator
 from fsm.check.kafka.classic.shell import ClassicConsumer
 from fsm.check.kafka.classic.shell import observe as observe_classic
@@ -22,7 +26,6 @@ from fsm.check.kafka.consumer.shell import observe
 from fsm.check.kafka.descriptions import Seen, tell_difference
 from fsm.check.kafka.live.broker import LiveBroker
 from fsm.check.kafka.live.consumers import LiveMember
-from fsm.check.kafka.live.tracing import go_on, tell_stored, topics_of
 from fsm.check.kafka.mixed.member import CONVERTED
 from fsm.check.kafka.topics import CLUSTER
 from fsm.check.model import Action, Path
@@ -34,12 +37,19 @@ from fsm.coordinator.model.groups import Group
 from fsm.coordinator.model.step import Step
 from fsm.member.runtime.trace import TraceTo
 from fsm.protocol.messages import TIMED_OUT, JoinGroupRequest
-from fsm.trace import TraceRecord
+from fsm.protocol.records import Record, to_json
+from fsm.trace import Kind, TraceRecord
 
 GONE = (App.DEAD, App.CRASHED)
 """States of an application that receives no more responses; one that has closed ended its connection in order."""
 LATER_MS = 2
 """How much later than its scheduled time a step may be."""
+HELD_MS, WATCHED_MS = 1_000, 40_000
+"""The pause after the last step, and the length of the traced continuation."""
+TURN_MS = 500
+"""The interval of polls in the continuation."""
+ROUND_TRIPS = 4
+"""The maximum number of consecutive round trips within one turn."""
 Convert = Callable[[LiveMember], LiveMember]
 
 
@@ -107,6 +117,19 @@ class PathReplay(ABC):
             client.late.add([order] if action.what == "late" else [])
             client.end(order, TIMED_OUT)
 
+    def serve(self, name: str) -> None:
+        """Handles the first request of a client."""
+        self.broker.request(name, Action(BROKER, "receives", message=self.clients[name].out[0]))
+
+    def exchange(self, name: str) -> None:
+        """Handles the requests that a client has sent, and passes it the responses."""
+        client = self.clients[name]
+        for _ in range(ROUND_TRIPS):
+            for _ in range(len(client.out)):
+                self.serve(name)
+            for _ in range(len(client.back)):
+                client.end(*client.back.pop(0))
+
 
 class Replay(PathReplay):
     """Live members of either protocol and their coordinator."""
@@ -170,27 +193,52 @@ class Replay(PathReplay):
         self.clients[name] = before.hand_over(after)
 
     def trace_coordinator(self, to: Callable[[TraceRecord], None]) -> None:
-        """Traces what the coordinator stores from here on."""
+        """Traces what the coordinator stores from here on, after the topic names by id that its log uses."""
         host = self.broker.host
-        to(topics_of(host.context.image, host.now_ms))
+        names = dict(host.context.image.names)
+        to(TraceRecord(host.now_ms, Kind.TOPIC_NAMES, GROUP, thread="coordinator", settings=names))
 
         def note(step: Step[Coordinator]) -> None:
-            for record in tell_stored(step.records, host.now_ms):
+            for record in _tell_stored(step.records, host.now_ms):
                 to(record)
 
         host.on_step = note
 
     def go_on(self, now_ms: int) -> None:
-        """Continues without disturbances."""
-        go_on(self.clients, self._serve, self._pass_time, now_ms)
+        """Continues without disturbances: first a pause, then everything that is due.
 
-    def _pass_time(self, now_ms: int) -> None:
-        self.set_clocks(now_ms)
-        self.broker.expire()
+        A violation of the path may raise an error later, which ends the continuation.
+        """
+        turns_ms = turns(now_ms)
+        self._note_users(turns_ms.start)
+        with suppress(Exception):
+            for turn_ms in turns_ms:
+                self.set_clocks(turn_ms)
+                self.broker.expire()
+                for name in self.clients:
+                    self._take_turn(name, turn_ms)
+            self._note_users(turns_ms.stop)
 
-    def _serve(self, name: str) -> None:
+    def serve(self, name: str) -> None:
         self.broker.pass_time()
-        self.broker.request(name, Action(BROKER, "receives", message=self.clients[name].out[0]))
+        super().serve(name)
+
+    def _take_turn(self, name: str, now_ms: int) -> None:
+        self.exchange(name)
+        one = self.clients[name]
+        if one.asked is not None and one.app is not App.HUNG:
+            one.act("returns from its callback")
+        if one.app is App.RUNNING and one.heartbeat_due_ms <= now_ms:
+            one.act("heartbeat interval is over")
+        if one.app is App.RUNNING:
+            one.act("polls")
+        self.exchange(name)
+
+    def _note_users(self, now_ms: int) -> None:
+        """Notes in the trace what each application uses at that time."""
+        for one in self.clients.values():
+            if one.app not in ENDED and one.shell.trace is not None:
+                one.shell.trace.write(now_ms, Kind.OWNED, full=one.using, thread="app")
 
 
 def trace_along(path: Path, make: Callable[[TraceTo], Replay], times_ms: Sequence[int]) -> list[TraceRecord]:
@@ -254,3 +302,18 @@ def _book_of_consumer_group(group: Group | None) -> Seen:
         "targets": dict(sorted(group.targets.items())),
         "timers": sorted((kind.value, who) for (kind, who), _, _ in group.timers.in_order()),
     }
+
+
+def _tell_stored(records: Iterable[Record], now_ms: int) -> Iterator[TraceRecord]:
+    """The trace records of a coordinator's log, as its parser returns them."""
+    from fsm.logs.programs.consumer_offsets import interpret  # noqa: PLC0415  only a counterexample needs it
+
+    for record in records:
+        printed = to_json(record)
+        yield from interpret(now_ms, int(printed["key"]["type"]), printed["key"], printed["value"]) or ()
+
+
+def turns(now_ms: int) -> range:
+    """The instants of the turns, after the pause."""
+    held_ms = now_ms + HELD_MS
+    return range(held_ms, held_ms + WATCHED_MS, TURN_MS)
