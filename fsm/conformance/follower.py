@@ -33,8 +33,7 @@ from fsm.coordinator.model.persistent import PersistentMap
 from fsm.coordinator.model.step import Happened, Step
 from fsm.errors import InputError
 from fsm.protocol.json_form import to_recorded
-from fsm.protocol.printed_records import to_dump_json
-from fsm.protocol.records import Record
+from fsm.protocol.records import Record, to_dump_json
 
 SLACK_MS = 150
 RESOLVED_MS = 5_000

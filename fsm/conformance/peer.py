@@ -18,9 +18,8 @@ from fsm.coordinator.model.dialect import Choice, dialect
 from fsm.coordinator.model.step import Answer, Step
 from fsm.protocol.codec import decode, encode
 from fsm.protocol.messages import APIS
-from fsm.protocol.printed_records import to_dump_json
 from fsm.protocol.record_batches import batch_of, read_batches, write_batch
-from fsm.protocol.records import Record
+from fsm.protocol.records import Record, to_dump_json
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",

@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Annotated, Any, NamedTuple
 
-from fsm.errors import InputError
+from fsm.errors import InputError, RemoteProtocolError
 from fsm.protocol.assignment import NO_TOPIC_ID, TopicId
+from fsm.protocol.consumer_protocol import PROTOCOL_TYPE, ConsumerProtocolAssignment, ConsumerProtocolSubscription, read
 from fsm.protocol.encoding import decode_all, encode_as
 from fsm.protocol.json_form import from_printed, to_printed
 from fsm.protocol.schema import Absent, Int8, Int64, Kind, Wire
@@ -362,3 +363,30 @@ def _from_json(key: Mapping[str, Any], value: Mapping[str, Any] | None) -> Recor
     # Type 16 has a field `version`, which the tools print in place of the value's version.
     version = 0 if kind is T.CONSUMER_GROUP_REGULAR_EXPRESSION else int(value["version"])
     return Record(found, from_printed(form.value, value, version), version)
+
+
+def to_dump_json(record: Record) -> dict[str, Any]:
+    """The record as `kafka-dump-log.sh --offsets-decoder` prints it.
+
+    That tool decodes the subscriptions and assignments of a classic group whose protocol type is `consumer`, each in
+    its own version, which it does not print. Everything else has the form of the console formatters.
+
+    Source: `DumpLogSegments` of apache/kafka.
+    """
+    printed = to_json(record)
+    if isinstance(record.value, ClassicGroup) and record.value.protocol_type == PROTOCOL_TYPE:
+        for shown, member in zip(printed["value"]["members"], record.value.members, strict=True):
+            shown["subscription"] = _decode(ConsumerProtocolSubscription, member.subscription, shown["subscription"])
+            shown["assignment"] = _decode(ConsumerProtocolAssignment, member.assignment, shown["assignment"])
+    return printed
+
+
+def _decode(cls: type[Any], data: bytes, undecoded: Any) -> Any:
+    """The decoded struct, or `undecoded` for bytes of another format."""
+    if not data:
+        return ""
+    try:
+        version, found = read(cls, data)
+    except RemoteProtocolError:
+        return undecoded
+    return to_printed(found, version)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 
@@ -195,10 +195,6 @@ SAME: Mapping[str, str] = {"4.1.2": "4.0.0", "4.3.1": "4.4.0"}
 """Releases whose members and coordinator have the same findings as those of another release."""
 
 
-PROTOCOLS = ("eager", "cooperative")
-"""Protocols of classic members."""
-
-
 class Broken(NamedTuple):
     """A finding in a group of another kind."""
 
@@ -211,26 +207,6 @@ class Broken(NamedTuple):
     steps: Mapping[str, int]
     """Release that stands for a group of them -> number of steps; one that is left out is clean."""
     behind: str
-
-    def options_in(self, release: str) -> Iterator[Mapping[str, Any]]:
-        """Options of the model by the rules of a release, for each classic protocol; Connect's rules are the same in
-        all.
-        """
-        if self.model == "connect":
-            yield self.options
-            return
-        rules = {"coordinator": release, **({"client": release} if self.model != "classic-group" else {})}
-        if self.model == "consumer-group":
-            yield {**rules, **self.options}
-            return
-        for protocol in PROTOCOLS:
-            if self.options.get("protocol", protocol) == protocol:
-                yield {**rules, **self.options, "protocol": protocol}
-
-    def in_the_other_protocol(self) -> Broken:
-        """The same question to a group of the other protocol, which is clean."""
-        (other,) = {*PROTOCOLS} - {self.options["protocol"]}
-        return self._replace(options={**self.options, "protocol": other}, steps={})
 
     def command(self) -> str:
         """The command that shows it."""

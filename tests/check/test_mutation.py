@@ -19,13 +19,13 @@ from fsm.check.kafka.mixed.group import mixed_group
 from fsm.check.kafka.mutants import subject
 from fsm.check.mutation import replace_function
 from fsm.check.mutation_score import Outcome, Score, Subject, lines, score
-from fsm.connect.simulation.invariants import SAME_OUTPUT
-from fsm.connect.simulation.membership import (
+from fsm.connect.simulation.invariants import (
     FORGETS_ID,
     JOINING_WAITS,
     LEAVES,
     ONE_JOIN,
     RECORDED,
+    SAME_OUTPUT,
     SETTLED_MEMBER,
 )
 from fsm.coordinator.classic.invariants import COUNTS, STORED

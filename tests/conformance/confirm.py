@@ -46,7 +46,7 @@ from fsm.check.kafka.topics import CLUSTER, GROWN
 from fsm.check.model import Action, PairProperty, View
 from fsm.check.search import Search
 from fsm.check.verdict import states_on
-from fsm.conformance.topics import Topics
+from fsm.conformance.broker_peer import Topics
 from fsm.member.classic.state import ClassicMember
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (

@@ -27,7 +27,7 @@ from confirm import (
 from kafka_broker import broker
 
 from fsm.check.kafka.consumer.group import consumer_group
-from fsm.conformance.topics import Topics
+from fsm.conformance.broker_peer import Topics
 from fsm.wire.connection import Connection
 
 pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("confirm")]

@@ -15,9 +15,8 @@ from kafka_broker import RELEASE, STEPS, TIME, broker
 from patience import PATIENCE_S
 
 from fsm.cli import main
-from fsm.conformance.broker_peer import Broker
+from fsm.conformance.broker_peer import Broker, Topics
 from fsm.conformance.families import FAMILIES
-from fsm.conformance.topics import Topics
 from fsm.conformance.walk import compare, lines
 from fsm.coordinator.model.dialect import dialect
 from fsm.errors import InputError

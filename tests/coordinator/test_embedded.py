@@ -15,8 +15,7 @@ from fsm.protocol.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
-from fsm.protocol.printed_records import to_dump_json
-from fsm.protocol.records import ClassicGroup, ClassicGroupKey, ClassicGroupMember, Record, RecordType
+from fsm.protocol.records import ClassicGroup, ClassicGroupKey, ClassicGroupMember, Record, RecordType, to_dump_json
 
 FOO, BAR = "AAAAAAAAAAEAAAAAAAAAAQ", "AAAAAAAAAAEAAAAAAAAAAg"
 IMAGE = Image(PersistentMap({"foo": Topic(FOO, 3), "bar": Topic(BAR, 1)}))

@@ -35,6 +35,7 @@ from fsm.check.kafka.consumer.group import (
     choose_names,
     fewer_of,
     name_those,
+    one_each,
     outdates_of,
     rules_of,
 )
@@ -172,14 +173,11 @@ def list_kinds(fewer: Sequence[str], *, search: bool, compaction: bool) -> list[
 
 def strategies_of(protocol: str, members: int) -> list[tuple[ClientAssignor, ...]]:
     """The assignors of each member: of a classic protocol, or of one each. Raises `InputError` for an unknown one."""
-    named = [name.strip() for name in protocol.split(",")]
+    named = one_each(protocol, members, "--protocol", "protocols")
     for name in named:
         if name not in ASSIGNORS:
             raise InputError(f"unknown classic protocol {name!r}", "--protocol", f"choose from {', '.join(ASSIGNORS)}")
-    if len(named) not in (1, members):
-        problem = f"{len(named)} protocols for {members} members"
-        raise InputError(problem, "--protocol", "give one, or one for each member")
-    return [ASSIGNORS[name] for name in named] * (members // len(named))
+    return [ASSIGNORS[name] for name in named]
 
 
 def wires(names: Sequence[str], known: Topics, rules: Dialect) -> list[Wire]:

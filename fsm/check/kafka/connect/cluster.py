@@ -22,7 +22,7 @@ from fsm.check.kafka.connect.process import Order, list_units
 from fsm.check.kafka.connect.replay import replay
 from fsm.check.kafka.connect.topic import TOPIC, ConfigTopic, describe_reading
 from fsm.check.kafka.connect.worker import ASKED_OF_STEPS, DELAY_OVER, WorkerModel
-from fsm.check.kafka.consumer.group import ANSWERS, DUPLICATES, NAMES, REQUESTS, choose_names
+from fsm.check.kafka.consumer.group import ANSWERS, DUPLICATES, NAMES, REQUESTS, choose_names, one_each
 from fsm.check.model import (
     Condition,
     Goal,
@@ -135,17 +135,13 @@ def connect(
 
 def _read_protocols(protocol: str, members: int) -> list[str]:
     """The protocol of each worker. Raises `InputError` for one that there is not, and for too many."""
-    found = [name.strip() for name in protocol.split(",")]
+    found = one_each(protocol, members, "--protocol", "protocols", "worker")
     for name in found:
         if name not in PROTOCOLS:
             raise InputError(
                 f"unknown protocol of Connect {name!r}", "--protocol", f"choose from {', '.join(PROTOCOLS)}"
             )
-    if len(found) not in (1, members):
-        raise InputError(
-            f"{len(found)} protocols for {members} workers", "--protocol", "give one, or one for each worker"
-        )
-    return found * (members // len(found))
+    return found
 
 
 def _wires(names: Sequence[str]) -> Iterable[Wire]:

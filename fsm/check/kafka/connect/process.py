@@ -18,12 +18,12 @@ from fsm.connect.simulation.invariants import (
     SAME_OUTPUT,
     broken_by_change,
     broken_by_start,
+    broken_in_membership,
     broken_in_round,
     broken_in_step,
     goes_on,
     works,
 )
-from fsm.connect.simulation.membership import broken_in_membership
 from fsm.connect.simulation.observer import compute
 from fsm.connect.units import Unit, Units, without
 from fsm.connect.worker.inputs import (

@@ -14,8 +14,7 @@ from fsm.check.kafka.classic.member import number_of, timeless_heartbeats
 from fsm.check.kafka.connect.process import FEW_ROUNDS, Halt, Life, Order, Process, describe, handle, look_at
 from fsm.check.kafka.connect.topic import READ, READ_AT_START, TOPIC, ConfigTopic, TopicRequest
 from fsm.check.model import Choice, Component, Step
-from fsm.connect.simulation.invariants import ROUND, SAME_OUTPUT
-from fsm.connect.simulation.membership import OF_MEMBERSHIP
+from fsm.connect.simulation.invariants import OF_MEMBERSHIP, ROUND, SAME_OUTPUT
 from fsm.connect.units import Unit, kinds
 from fsm.connect.worker.config import ConnectConfig
 from fsm.connect.worker.inputs import ReadConfigToEnd, Send, WorkerEffect

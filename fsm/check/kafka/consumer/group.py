@@ -252,9 +252,15 @@ def _read_dialects(client: str | MemberDialect, members: int) -> list[MemberDial
     """The dialect of each member."""
     if not isinstance(client, str):
         return [client] * members
-    found = [member_dialect(name.strip()) for name in client.split(",")]
+    return [member_dialect(name) for name in one_each(client, members, "--client", "dialects")]
+
+
+def one_each(given: str, members: int, option: str, what: str, whose: str = "member") -> list[str]:
+    """The name for each member: the same for all, or one of each (`4.0,4.4`). Raises `InputError` for another count."""
+    found = [name.strip() for name in given.split(",")]
     if len(found) not in (1, members):
-        raise InputError(f"{len(found)} dialects for {members} members", "--client", "give one, or one for each member")
+        problem = f"{len(found)} {what} for {members} {whose}s"
+        raise InputError(problem, option, f"give one, or one for each {whose}")
     return found * (members // len(found))
 
 
