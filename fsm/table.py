@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -234,6 +235,36 @@ class StateCells(dict[E, Cell[S, F]], Generic[S, E, F]):
 
     def __missing__(self, event: E) -> Cell[S, F]:
         raise IllegalTransition(self.table.name, self.state, event, tuple(self))
+
+
+@contextmanager
+def watch_cells(note: Callable[[Compiled[Any, Any, Any], Symbol, Symbol], None]) -> Iterator[None]:
+    """Calls `note` with the table, the state and the event of each cell that is looked up, in every compiled table.
+
+    Other accesses (`get`, `items`) do not count. A step costs nothing while nobody watches: watching replaces the dict
+    look-up by a Python method until the `with` ends.
+    """
+    before = Compiled.__getitem__, StateCells.__getitem__
+
+    def cell_of_pair(cells: Compiled[Any, Any, Any], pair: tuple[Symbol, Symbol]) -> Cell[Any, Any]:
+        cell = before[0](cells, pair)
+        note(cells, *pair)
+        return cell
+
+    def cell_of_event(cells: StateCells[Any, Any, Any], event: Symbol) -> Cell[Any, Any]:
+        cell = before[1](cells, event)
+        note(cells.table, cells.state, event)
+        return cell
+
+    was_watched = "__getitem__" in vars(Compiled)
+    Compiled.__getitem__, StateCells.__getitem__ = cell_of_pair, cell_of_event  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        if was_watched:
+            Compiled.__getitem__, StateCells.__getitem__ = before  # type: ignore[method-assign]
+        else:
+            del Compiled.__getitem__, StateCells.__getitem__
 
 
 def _by_state(table: Compiled[S, E, F]) -> dict[S, StateCells[S, E, F]]:

@@ -75,7 +75,6 @@ class _Connection:
         return self.requests.holds + self.answers.holds
 
     def begins_frame(self, side: _Side, data: bytes) -> bool:
-        """Whether the data of a side begins with a frame."""
         if side is self.requests:
             return _begins_request(data)
         return len(data) >= 2 * LENGTH and self.conversation.awaits(

@@ -46,8 +46,6 @@ class Member:
 
 @dataclass
 class Group:
-    """One group."""
-
     protocol: str
     """`consumer`, or the protocol type of a classic group."""
     members: dict[str, Member] = field(default_factory=dict)

@@ -24,14 +24,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from itertools import pairwise
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from fsm.check.mutation import cell_of, replace_function, rewrite_cells
-from fsm.table import Compiled, Ignore, StateCells, Symbol
+from fsm.table import Compiled, Ignore, Symbol, watch_cells
 
 OPERATORS = (
     *("drop", "ignore", "stay", "target", "lose", "timer", "repeat", "reorder"),
@@ -69,35 +69,18 @@ class Met:
         self.now: set[str] = set()
         """The places that were reached since the caller last exchanged this set."""
 
-    def note_cell(self, table: Compiled, state: Symbol, event: Symbol) -> None:
-        """Records the lookup of a table cell."""
+    def _note_cell(self, table: Compiled, state: Symbol, event: Symbol) -> None:
         self.cells.setdefault(id(table), (table, set()))[1].add((state, event))
         self.now.add(_cell_place(table, state, event))
 
     @contextmanager
     def watching(self, functions: Iterable[FunctionType]) -> Iterator[None]:
         """Records lookups in all tables and results of these functions until the `with` ends."""
-        note = self.note_cell
-
-        def of_table(self: Compiled, pair: Pair) -> Any:
-            note(self, *pair)
-            return dict.__getitem__(self, pair)
-
-        def of_state(self: StateCells, event: Symbol) -> Any:
-            note(self.table, self.state, event)
-            return dict.__getitem__(self, event)
-
-        patches = [replace_function(one, partial(self._note_answer, one)) for one in functions]
-        for patch in patches:
-            patch.__enter__()
-        Compiled.__getitem__ = of_table  # type: ignore[method-assign, assignment]  # of every table there is
-        StateCells.__getitem__ = of_state  # type: ignore[method-assign, assignment]
-        try:
+        with ExitStack() as patches:
+            for one in functions:
+                patches.enter_context(replace_function(one, partial(self._note_answer, one)))
+            patches.enter_context(watch_cells(self._note_cell))
             yield
-        finally:
-            del Compiled.__getitem__, StateCells.__getitem__
-            for patch in reversed(patches):
-                patch.__exit__(None, None, None)
 
     def _note_answer(self, function: FunctionType, original: Callable[..., Any], *args: Any, **named: Any) -> Any:
         answers = self.answers.setdefault(function, set())

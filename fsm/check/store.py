@@ -265,7 +265,6 @@ class Packing:
         return rows
 
     def keys(self, rows: Ids) -> Keys:
-        """The key of each row."""
         keys = np.zeros(len(rows), np.uint64)
         for i, column in enumerate(rows.T):
             keys += self.weigh(i, column)

@@ -46,7 +46,6 @@ class Story:
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     def add(self, event: Event) -> None:
-        """Adds an event."""
         self.events.append(event)
 
     def last(self, count: int, concerned: Collection[str] = ()) -> list[Event]:

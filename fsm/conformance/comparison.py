@@ -117,7 +117,6 @@ def sort_runs(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def labels(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The label of each record."""
     return [label(record) for record in records]
 
 

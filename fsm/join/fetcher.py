@@ -185,7 +185,6 @@ class Fetcher:
             self._report_once(f"{what}: {error_name(code)}")
 
     def _report_once(self, line: str) -> None:
-        """Reports a line once."""
         if line not in self._reported:
             self._reported.add(line)
             self._report(line)

@@ -196,7 +196,6 @@ class Moment:
 
     @property
     def application(self) -> Application:
-        """The application."""
         return self.client.application
 
     @property

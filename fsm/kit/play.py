@@ -198,7 +198,6 @@ class Stage:
             del self.running[client]
 
     def send_command(self, client: str, line: str) -> None:
-        """Sends a command to a client if it still runs."""
         if client not in self.running:
             return
         self.note("command", client=client, line=line)

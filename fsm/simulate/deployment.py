@@ -77,8 +77,6 @@ class Service:
 
 @dataclass(frozen=True)
 class Broker:
-    """One broker."""
-
     name: str
     release: str = LATEST
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -133,8 +131,6 @@ class Rate:
 
 @dataclass(frozen=True)
 class Deployment:
-    """All of it."""
-
     name: str
     lasts_ms: int
     services: Mapping[str, Service]

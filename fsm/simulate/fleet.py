@@ -34,7 +34,6 @@ class Row(NamedTuple):
 
 
 def run_seed(deployment: Deployment | Machines, seed: int) -> Row:
-    """Runs one seed."""
     outcome = simulate(deployment, seed)
     usual = {} if isinstance(deployment, Machines) else dict.fromkeys(MEASURES, 0)
     measures = usual | {name: int(value) for name, value in outcome.totals().items()}
@@ -93,7 +92,6 @@ class Fleet:
         return found
 
     def add(self, row: Row) -> None:
-        """Adds a row."""
         measures = {name: Measured(value, value, value) for name, value in row.measures.items()}
         failed = [row.seed] if row.violations else []
         self.merge(Fleet(1, measures, row.hazards, dict.fromkeys(row.violations, 1), failed, len(failed)))

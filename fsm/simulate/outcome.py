@@ -54,8 +54,6 @@ class Changed(NamedTuple):
 
 
 class Violation(NamedTuple):
-    """A violation."""
-
     at_ms: int
     what: str
     detail: str = ""
@@ -63,8 +61,6 @@ class Violation(NamedTuple):
 
 @dataclass
 class GroupOutcome:
-    """The outcome of one group."""
-
     group: str
     totals: dict[str, Any]
     series: dict[str, list[int]]

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from fsm.errors import FsmError
-from fsm.table import Cell, Compiled, Row, StateCells, Symbol
+from fsm.table import Cell, Compiled, Row, Symbol, watch_cells
 
 Pair = tuple[str, str]
 """Names of a state and an event."""
@@ -58,6 +59,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self._asked: dict[int, tuple[Compiled, set[tuple[Symbol, Symbol]]]] = {}
+        self._watching = ExitStack()
 
     def __enter__(self) -> Self:
         self.start()
@@ -71,26 +73,13 @@ class Recorder:
         if Recorder._running is not None:
             raise FsmError("a recorder of transition coverage is running already")
         Recorder._running = self
-        asked = self._of
-
-        def cell_of_pair(cells: Compiled, pair: tuple[Symbol, Symbol]) -> Cell:
-            cell = dict.__getitem__(cells, pair)
-            asked(cells).add(pair)
-            return cell
-
-        def cell_of_event(cells: StateCells, event: Symbol) -> Cell:
-            cell = dict.__getitem__(cells, event)
-            asked(cells.table).add((cells.state, event))
-            return cell
-
-        Compiled.__getitem__ = cell_of_pair  # type: ignore[method-assign, assignment]
-        StateCells.__getitem__ = cell_of_event  # type: ignore[method-assign, assignment]
+        self._watching.enter_context(watch_cells(self._note))
 
     def stop(self) -> None:
         """Ends it; stepping costs what it did before. Does nothing if this recorder is not running."""
         if Recorder._running is self:
             Recorder._running = None
-            del Compiled.__getitem__, StateCells.__getitem__
+            self._watching.close()
 
     def coverage(self) -> Coverage:
         """The cells taken so far, in the order in which tables were first used."""
@@ -100,8 +89,8 @@ class Recorder:
             found.setdefault(shape_of(compiled), set()).update(taken)
         return found
 
-    def _of(self, compiled: Compiled) -> set[tuple[Symbol, Symbol]]:
-        return self._asked.setdefault(id(compiled), (compiled, set()))[1]
+    def _note(self, compiled: Compiled, state: Symbol, event: Symbol) -> None:
+        self._asked.setdefault(id(compiled), (compiled, set()))[1].add((state, event))
 
 
 def shape_of(compiled: Compiled) -> Shape:

@@ -9,7 +9,7 @@ import structlog
 
 from fsm.errors import FsmError, IllegalTransition
 from fsm.machine import bind
-from fsm.table import Compiled, StateCells, Symbol, Table, each, ignore, row
+from fsm.table import Compiled, StateCells, Symbol, Table, each, ignore, row, watch_cells
 from fsm.tables import ALL
 from fsm.testing import coverage
 from fsm.testing.coverage import Recorder, from_json, merge, percent, report, shape_of, to_json
@@ -125,6 +125,18 @@ def test_without_a_recorder_a_step_is_a_plain_look_up():
         assert Compiled.__getitem__ is not dict.__getitem__
         raise ZeroDivisionError
     assert (Compiled.__getitem__, StateCells.__getitem__) == plain
+
+
+def test_a_recorder_notes_before_during_and_after_another_watch():
+    """As the mutation score has it of a model that is explored in a test."""
+    table, noted = door(), []
+    with Recorder() as recorder:
+        assert table.compiled[S.OUT, E.JOIN]
+        with watch_cells(lambda _, *pair: noted.append(pair)):
+            assert table.compiled.by_state[S.IN][E.WORK]
+        assert table.compiled[S.OUT, E.KILL]
+    assert noted == [(S.IN, E.WORK)]
+    assert taken(recorder) == {"door": [("IN", "WORK"), ("OUT", "JOIN"), ("OUT", "KILL")]}
 
 
 def test_one_recorder_runs_at_a_time():

@@ -89,7 +89,6 @@ class GroupProperties:
         return holds
 
     def goal(self) -> Goal:
-        """The goal."""
         meaning = (
             "without further disturbances, every member eventually uses its assignment, and every partition is used"
         )

@@ -48,7 +48,6 @@ class ClassicGroupMember:
     """
 
     def supports(self, protocol: str | None) -> bool:
-        """Whether it supports the protocol."""
         for name, _ in self.protocols:  # noqa: SIM110  # every join asks every member, and `any` takes twice as long
             if name == protocol:
                 return True

@@ -104,7 +104,6 @@ BLANK_METADATA = records.Member(None, None, "", "", (), "")
 
 
 def new_member(member_id: str) -> GroupMember:
-    """A new member."""
     return GroupMember(member_id, BLANK_METADATA)
 
 
@@ -415,6 +414,5 @@ def find_topics(names: tuple[str, ...], topics: PersistentMap[str, Topic]) -> Ab
 
 
 def new_group(group_id: str, dialect: Dialect) -> ConsumerGroup:
-    """A new group."""
     epoch = 1 if Choice.FRESH_EPOCH_IS_ONE in dialect else 0
     return ConsumerGroup(group_id, epoch, epoch)

@@ -100,11 +100,9 @@ class PersistentMap(Mapping[K, V]):
         return self.entries().items()
 
     def values(self) -> ValuesView[V]:
-        """The values."""
         return self.entries().values()
 
     def keys(self) -> KeysView[K]:
-        """The keys."""
         return self.entries().keys()
 
     def set(self, key: K, value: V) -> PersistentMap[K, V]:

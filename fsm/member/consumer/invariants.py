@@ -64,7 +64,6 @@ class Invariant:
         return self.rule(at)  # type: ignore[arg-type]
 
     def status_in(self, dialect: Dialect) -> Status:
-        """The status in a dialect."""
         if self.given_up_by is not None and self.given_up_by in dialect:
             return Status.GIVEN_UP
         return Status.HOLDS if self.avoidable and dialect.choices >= _MENDING else self.status

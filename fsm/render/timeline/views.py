@@ -188,8 +188,6 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class FindingView:
-    """One finding."""
-
     kind: str
     severity: str
     """`error`, `warning` or `info`."""

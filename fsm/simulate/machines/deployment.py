@@ -67,8 +67,6 @@ def _rebuild_part(name: str, table: str, source: str, count: int, happens: Mappi
 
 @dataclass(frozen=True)
 class Machines:
-    """All of it."""
-
     name: str
     lasts_ms: int
     parts: tuple[Part, ...]

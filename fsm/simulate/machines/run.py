@@ -49,8 +49,6 @@ class Machine:
 
 
 class MachinesRun:
-    """One run."""
-
     def __init__(self, deployment: Machines, seed: int, truth: Truth | None = None) -> None:
         self.deployment, self.seed, self.exchange = deployment, seed, deployment.exchange
         self.now_ms = 0

@@ -178,7 +178,6 @@ class _ClusterProperties(ClassicGroupProperties):
         ]
 
     def goal(self) -> Goal:
-        """The goal."""
         meaning = (
             "without further disturbances, exactly the configured units eventually run, balanced, and workers settle"
         )
