@@ -1,7 +1,6 @@
 """The rules in which dialects of the consumer member differ, one name for each.
 
-Which dialect has which is in `fsm.member.dialect.dialect`; the rows that some of them mean are in
-`fsm.member.dialect.dialect`.
+Which dialect has which, and the rows of the table that some of them change, is in `fsm.member.dialect.dialect`.
 
 Source: the membership classes of each release, compared with branch 4.4 at 87943b2ff874; the design notes of the
 consumer threading refactor. `diagrams/dialects.md` lists the choices, `diagrams/hazards.md` the hazards H1 to H20 and
