@@ -141,13 +141,14 @@ class Replay(PathReplay):
         *,
         model: CoordinatorModel | AnyCoordinator | None = None,
         convert: Convert | None = None,
+        is_strict: bool = True,
     ) -> None:
         """`model` is that of the path's coordinator, by default of one whose topics do not change.
 
         `convert` returns the next process of a consumer if it uses the other protocol.
         """
         self.clients: dict[str, LiveMember] = members
-        self.convert, self.is_strict = convert, not isinstance(model, CoordinatorModel)
+        self.convert, self.is_strict = convert, is_strict
         self.broker = LiveBroker(
             members,
             context,
