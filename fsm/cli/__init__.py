@@ -150,6 +150,19 @@ def out(text: str) -> None:
     sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
+class StatusLine:
+    """One line on stderr that says how far a command is; nothing where stderr is no terminal."""
+
+    def __init__(self) -> None:
+        self.is_shown = sys.stderr.isatty()
+
+    def show(self, text: str = "") -> None:
+        """Replaces the line; no text clears it."""
+        if self.is_shown:
+            sys.stderr.write(f"\r\x1b[K{text}")
+            sys.stderr.flush()
+
+
 def as_json(document: object) -> str:
     """A document as commands print and write it."""
     import json

@@ -32,11 +32,10 @@ def setting(text: str) -> tuple[str, str]:
 
 
 def address(text: str, option: str = "--broker") -> tuple[str, int]:
-    """Host and port of HOST:PORT. Raises `InputError` for any other text."""
-    host, _, port = text.rpartition(":")
-    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
-        raise InputError(f"must be HOST:PORT, not {text!r}", option)
-    return host.strip("[]"), int(port)
+    """Host and port of an option. Raises `InputError` for any other text."""
+    from fsm.wire.dialogue import read_address
+
+    return read_address(text, option)
 
 
 SECURITY = ("tls", "cafile", "user", "password_file")

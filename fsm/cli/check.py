@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fsm.check.catalog import SHIPPED, require_numpy
-from fsm.cli import add_command, as_json, out
+from fsm.cli import StatusLine, add_command, as_json, out
 from fsm.cli.arguments import check_folder, write
 from fsm.cli.check_options import GROUPS, add_options, find_maker, list_machines
 from fsm.document import to_json
@@ -129,11 +129,11 @@ def run(args: argparse.Namespace) -> int:
         if choice.then == "spark" and verdict.stopped == limits.beyond_memory:
             verdict = explore("spark", "")
     except KeyboardInterrupt:
-        progress.clear()
+        progress.line.show()
         later = "the same command continues" if choice.first != "memory" else "--engine disk --dir DIR can be continued"
         sys.stderr.write(f"fsm: stopped after {progress.text}, without a verdict; {later}\n")
         raise KeyboardInterrupt("said") from None
-    progress.clear()
+    progress.line.show()
     written = _draw(verdict, args.folder) if args.folder else []
     if args.json:
         out(as_json(verdict.document()))
@@ -156,18 +156,15 @@ def _mutate(
             named = {"folder": "-o"}.get(option, f"--{option}")
             raise InputError(f"{named} does not go with --mutate", args.model, "leave it out")
 
-    clears = "\r\x1b[K" if sys.stderr.isatty() else ""
+    line, known, began_s = StatusLine(), list[str](), time.monotonic()
 
     def show(done: int, of: int, name: str) -> None:
-        if clears:
-            sys.stderr.write(f"{clears}fsm check: {f'mutant {done} of {of}, ' if of else ''}{name}"[:200])
-            sys.stderr.flush()
-
-    known, began_s = list[str](), time.monotonic()
+        line.show(f"fsm check: {f'mutant {done} of {of}, ' if of else ''}{name}"[:200])
 
     def report(one: Outcome) -> None:
-        known.extend([f"{clears}{describe(one)}\n"] if one.word != "not met" else [])
-        if clears or time.monotonic() - began_s >= LINES_AFTER_S:
+        known.extend([f"{describe(one)}\n"] if one.word != "not met" else [])
+        if known and (line.is_shown or time.monotonic() - began_s >= LINES_AFTER_S):
+            line.show()
             sys.stderr.write("".join(known))
             sys.stderr.flush()
             known.clear()
@@ -183,11 +180,11 @@ def _mutate(
         progress=show,
         report=report,
     )
-    sys.stderr.write(clears)
+    line.show()
     if args.json:
         out(as_json(found.document()))
     else:
-        out("".join(f"{line}\n" for line in lines(found)))
+        out("".join(f"{text}\n" for text in lines(found)))
     if found.untried:
         raise KeyboardInterrupt("said")
     return 1 if found.count("survived") else 2 if found.count("stopped") else 0
@@ -243,11 +240,11 @@ def _list_written(path: Path) -> set[str]:
 
 
 class _Progress:
-    """How far the search is; on a terminal it is shown on one line."""
+    """How far the search is."""
 
     def __init__(self) -> None:
         self.text = "0 states"
-        self._is_shown = sys.stderr.isatty()
+        self.line = StatusLine()
         self._printed_s = 0.0
 
     def show(self, states: int, transitions: int, depth: int) -> None:
@@ -255,16 +252,9 @@ class _Progress:
         import time
 
         self.text = f"{states:,} states, {transitions:,} transitions, depth {depth}"
-        if self._is_shown and time.monotonic() - self._printed_s >= PROGRESS_EVERY_S:
+        if self.line.is_shown and time.monotonic() - self._printed_s >= PROGRESS_EVERY_S:
             self._printed_s = time.monotonic()
-            sys.stderr.write(f"\r\x1b[Kfsm check: {self.text}")
-            sys.stderr.flush()
-
-    def clear(self) -> None:
-        """Clears the line."""
-        if self._is_shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+            self.line.show(f"fsm check: {self.text}")
 
 
 def _split(text: str) -> tuple[str, ...]:

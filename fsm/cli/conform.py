@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
-from fsm.cli import add_command, at_least, out
+from fsm.cli import StatusLine, add_command, at_least, out
 from fsm.cli.arguments import add_security_options, address, read_security, setting
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from fsm.conformance.peer import Peer
 
 EXAMPLES = """examples:
@@ -67,10 +64,16 @@ def run(args: argparse.Namespace) -> int:
     from fsm.conformance.walk import compare, document, lines
 
     families = choose(args.family)
-    peer = _peer(args)
+    peer, line = _peer(args), StatusLine()
+
+    def show(family: str, step: int) -> None:
+        if step % 100 == 0:
+            line.show(f"{family:15} {step:6} steps")
+
     try:
-        results = compare(peer, families, args.seed, args.steps, slack_ms=args.slack_ms, progress=_progress())
+        results = compare(peer, families, args.seed, args.steps, slack_ms=args.slack_ms, progress=show)
     finally:
+        line.show()
         peer.close()
     if all(one.unsupported for one in results):
         lacks = ", ".join(sorted({f"{api} {why}" for one in results for api, why in one.unsupported.items()}))
@@ -78,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         out(json.dumps(document(peer, results, args.seed), indent=2, default=str) + "\n")
     else:
-        out("".join(f"{line}\n" for line in lines(peer, results, args.seed)))
+        out("".join(f"{text}\n" for text in lines(peer, results, args.seed)))
     return int(any(one.difference for one in results))
 
 
@@ -105,14 +108,3 @@ def _peer(args: argparse.Namespace) -> Peer:
         return Broker(host, port, release, settings, args.timeout_s, security=security, reads_log=not args.no_records)
     except PeerError as problem:
         raise InputError(str(problem), "--broker", suggest_remedy(problem)) from None
-
-
-def _progress() -> Callable[[str, int], None]:
-    """A function that shows every hundredth step on stderr, if that is a terminal."""
-
-    def show(family: str, step: int) -> None:
-        if step % 100 == 0 and sys.stderr.isatty():
-            sys.stderr.write(f"\r{family:15} {step:6} steps")
-            sys.stderr.flush()
-
-    return show

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fsm.cli import Help, add_command, at_least, out
+from fsm.cli import Help, StatusLine, add_command, as_json, at_least, out
 from fsm.cli.arguments import check_folder, write
 from fsm.errors import InputError
 
@@ -98,7 +97,7 @@ def _checks(args: argparse.Namespace) -> int:
         listed = [
             {**{name: getattr(check, name) for name in fields}, "grade": check.grade.value} for check in CHECKS.values()
         ]
-        out(json.dumps({"checks": listed}, indent=2) + "\n")
+        out(as_json({"checks": listed}))
     else:
         out("".join(f"{line}\n" for line in check_lines()))
     return 0
@@ -118,7 +117,7 @@ def _judge(args: argparse.Namespace) -> int:
             }
             for path, report in reports
         ]
-        out(json.dumps({"traces": listed}, indent=2) + "\n")
+        out(as_json({"traces": listed}))
     else:
         for path, report in reports:
             out(f"{path}\n" + "".join(f"  {line}\n" for line in report_lines(report)))
@@ -145,7 +144,7 @@ def _scenarios(args: argparse.Namespace) -> int:
 
     if args.json:
         listed = [{"name": one.name, "protocol": one.protocol, "about": one.about} for one in SCENARIOS.values()]
-        out(json.dumps({"scenarios": listed}, indent=2) + "\n")
+        out(as_json({"scenarios": listed}))
     else:
         out("".join(f"{one.name:28} {one.protocol:8} {one.about}\n" for one in SCENARIOS.values()))
     return 0
@@ -173,17 +172,19 @@ def _run(args: argparse.Namespace) -> int:
         scenarios, make_place = _elsewhere(args, scenarios)
     if args.keep is not None:
         check_folder(args.keep, "--keep")
-    progress = _progress(len(scenarios), args.keep)
+    line = StatusLine()
+    progress = _progress(len(scenarios), args.keep, line)
     results = asyncio.run(run_all(command, scenarios, args.jobs, progress, make_place))
+    line.show()
     client = documents.software(results, args.adapter)
     if args.json:
-        out(json.dumps(documents.as_document(results, client), indent=2) + "\n")
+        out(as_json(documents.as_document(results, client)))
     elif args.junit:
         out(documents.as_junit(results, client))
     elif args.html:
         out(documents.as_html(results, client))
     else:
-        out("".join(f"{line}\n" for line in documents.as_text(results, client)))
+        out("".join(f"{text}\n" for text in documents.as_text(results, client)))
     return status([result.report for result in results])
 
 
@@ -206,7 +207,7 @@ def _elsewhere(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> tuple
     return [isolate(one, f"{one.name}-{began}") for one in scenarios if can_be_played(one)], place
 
 
-def _progress(count: int, folder: Path | None) -> Callable[[Result], None]:
+def _progress(count: int, folder: Path | None, line: StatusLine) -> Callable[[Result], None]:
     """A function that shows the progress on a terminal and writes the traces."""
     from fsm.wire import to_line
 
@@ -217,8 +218,7 @@ def _progress(count: int, folder: Path | None) -> Callable[[Result], None]:
         if folder is not None:
             text = "".join(f"{to_line(one)}\n" for one in result.trace)
             write(folder / f"{result.scenario.name}.jsonl", text.encode())
-        if sys.stderr.isatty():
-            sys.stderr.write(f"\r{len(done)} of {count}: {result.scenario.name:30}")
+        line.show(f"{len(done)} of {count}: {result.scenario.name}")
 
     return show
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fsm.cli import add_command, as_json, at_least, out
+from fsm.cli import StatusLine, add_command, as_json, at_least, out
 from fsm.cli.arguments import check_folder
 from fsm.errors import InputError
 
@@ -281,12 +281,9 @@ def _write(folder: Path, files: dict[str, str] | dict[str, bytes]) -> None:
 
 def _progress() -> Callable[[str, float], None] | None:
     """A function that shows the progress of each group on a terminal; None without one."""
-    if not sys.stderr.isatty():
-        return None
+    line = StatusLine()
 
     def show(group: str, share: float) -> None:
-        end = "\n" if share >= 1 else ""
-        sys.stderr.write(f"\r{group}: {share:.0%}{end}")
-        sys.stderr.flush()
+        line.show(f"{group}: {share:.0%}" + "\n" * (share >= 1))
 
-    return show
+    return show if line.is_shown else None

@@ -24,7 +24,6 @@ from dataclasses import replace
 from inspect import isawaitable
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
-from fsm.errors import InputError
 from fsm.join.fetcher import EARLIEST, Fetcher, Message
 from fsm.join.network import Address, Network, check_cluster
 from fsm.join.transport import WireTransport, read_counts, read_names
@@ -43,6 +42,7 @@ from fsm.protocol.assignment import Partitions, TopicPartition
 from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.messages import Offsets
 from fsm.protocol.releases import LATEST
+from fsm.wire.dialogue import read_address
 from fsm.wire.login import PLAINTEXT, Security
 
 T = TypeVar("T")
@@ -60,13 +60,7 @@ CLOSE_MS = 5_000
 
 def read_addresses(text: str) -> tuple[Address, ...]:
     """Addresses of HOST:PORT[,HOST:PORT]. Raises `InputError` for an invalid one."""
-    found = []
-    for part in text.split(","):
-        host, _, port = part.strip().rpartition(":")
-        if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
-            raise InputError(f"must be HOST:PORT, not {part.strip()!r}", "bootstrap")
-        found.append(Address(host.strip("[]"), int(port)))
-    return tuple(found)
+    return tuple(Address(*read_address(part.strip(), "bootstrap")) for part in text.split(","))
 
 
 class ReadingOptions(NamedTuple):

@@ -59,6 +59,14 @@ def show_address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def read_address(text: str, option: str) -> tuple[str, int]:
+    """Host and port of HOST:PORT. Raises `InputError`, with the option that gave it, for any other text."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
+        raise InputError(f"must be HOST:PORT, not {text!r}", option)
+    return host.strip("[]"), int(port)
+
+
 def explain_failure(problem: OSError) -> str:
     """Why a connection could not be opened."""
     is_refused = isinstance(problem, ConnectionRefusedError)
