@@ -109,6 +109,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _refuse(message: str) -> int:
     from fsm.render.wording import show_line
 
+    StatusLine().show()
     print(f"fsm: {show_line(message)}", file=sys.stderr)  # noqa: T201
     return 2
 
