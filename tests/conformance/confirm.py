@@ -428,18 +428,18 @@ def essence(answer: Any) -> Any:
     return (answer.error_code,) if answer is not None else None
 
 
-def drive(kafka: Kafka, path: Taken, model: Model) -> str:
+def drive(kafka: Kafka, path: Taken) -> str:
     """Runs the path; returns the first difference of the broker, or an empty text."""
     for number, (action, _) in enumerate(path, 1):
         message = action.message
         if action.actor == CLUSTER:
             continue
-        if action.actor == BROKER and action.wire >= 0 and isinstance(message, tuple):
+        if action.actor == BROKER and action.sender and isinstance(message, tuple):
             kafka.grow(message)
-        elif action.actor == BROKER and action.wire >= 0:
+        elif action.actor == BROKER and action.sender:
             late = action.what == "receives late"
-            kafka.send(model.wires[action.wire].sender, message.body, late=late)
-        elif isinstance(message, tuple) and action.wire >= 0:
+            kafka.send(action.sender, message.body, late=late)
+        elif isinstance(message, tuple) and action.sender:
             order, wanted = message
             got = kafka.hear(action.actor)
             if isinstance(wanted, JoinGroupResponse) and got is not None and wanted.member_id:
@@ -581,7 +581,7 @@ def confirm(spot: Spot, address: tuple[str, int], topics: Topics, node: Node | N
         short = {"rebalance_timeout_ms": int(REBALANCE_S * 1000)} if "rebalance_timeout" in spot.kinds else {}
         kafka = Kafka(address, group, names, topics, {**LONG_MS, **short}, node=node)
         wait_for_coordinator(address, group)
-        differs = drive(kafka, path, spot.model)
+        differs = drive(kafka, path)
         if not differs:
             break
         kafka.close()
