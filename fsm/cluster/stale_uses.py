@@ -111,8 +111,8 @@ class StaleUses:
 
     def _judge(self, client: Client, change: Change) -> None:
         found = self.causes.setdefault(client.name, {})
-        is_out_of_step, loses = _is_out_of_step(client, change), _losing(client, change)
-        gives = _giving(change.after, client.member_id, change.image)
+        is_out_of_step, loses = _is_out_of_step(client, change), _loses(client, change)
+        gives = _assigns(change.after, client.member_id, change.image)
         for one in client.using:
             if is_out_of_step or loses(one):
                 found[one] = self._why(client, change)
@@ -144,7 +144,7 @@ class StaleUses:
         found = self.causes.setdefault(client.name, {})
         for one in found.keys() - {*client.using}:
             del found[one]
-        counts = _counting(group, client.member_id, image)
+        counts = _owns(group, client.member_id, image)
         for one in {*client.using} - {*before}:
             if not counts(one):
                 waits = one in self.released.get(client.name, ()) and client.member_id not in self.removed
@@ -184,7 +184,7 @@ def _list_owned(group: Group | None, member_id: str, image: Image) -> set[TopicP
     return set() if member is None else {(image.names[topic_id], number) for topic_id, number in member.current.held}
 
 
-def _counting(group: Group | None, member_id: str, image: Image) -> Predicate:
+def _owns(group: Group | None, member_id: str, image: Image) -> Predicate:
     """A predicate for the partitions that count as this member's; a classic group knows only its members."""
     if isinstance(group, ClassicGroup):
         is_member = member_id in group.members
@@ -192,10 +192,10 @@ def _counting(group: Group | None, member_id: str, image: Image) -> Predicate:
     return _list_owned(group, member_id, image).__contains__
 
 
-def _giving(group: Group | None, member_id: str, image: Image) -> Predicate:
+def _assigns(group: Group | None, member_id: str, image: Image) -> Predicate:
     """A predicate for the partitions that the coordinator assigns to the member."""
     if not isinstance(group, ClassicGroup):
-        return _counting(group, member_id, image)
+        return _owns(group, member_id, image)
     given = {*find_assigned(group, member_id, image)} if group.state is State.STABLE else set()
     return given.__contains__
 
@@ -208,10 +208,10 @@ def find_assigned(group: Group, member_id: str, image: Image) -> Partitions:
     return decode_assignment(member.assignment).partitions if member and member.assignment else ()
 
 
-def _losing(client: Client, change: Change) -> Predicate:
+def _loses(client: Client, change: Change) -> Predicate:
     """A predicate for the partitions that were the client's before the step and are not afterwards."""
     before, after, member_id, image = change.before, change.after, client.member_id, change.image
-    had, has = _counting(before, member_id, image), _counting(after, member_id, image)
+    had, has = _owns(before, member_id, image), _owns(after, member_id, image)
     if isinstance(before, ConsumerGroup) and isinstance(after, ClassicGroup):
         has = {*find_assigned(after, member_id, image)}.__contains__
     return lambda one: had(one) and not has(one)

@@ -73,7 +73,7 @@ class Hashes:
             return expected == got
         return self.ours.get(expected, got) == got and all(e == expected for e, g in self.ours.items() if g == got)
 
-    def knowing(self, expected: Sequence[Mapping[str, Any]], got: Sequence[Mapping[str, Any]]) -> Hashes:
+    def learn(self, expected: Sequence[Mapping[str, Any]], got: Sequence[Mapping[str, Any]]) -> Hashes:
         """Itself extended by the pairs of these records."""
         pairs = {}
         for one, other in zip(expected, got, strict=False):

@@ -286,7 +286,7 @@ class Follower:
             early_or_late=needed.early_or_late + (not run.is_natural or bool(may_come)),
         )
         pending = tuple(update._replace(is_old=True) for update in run.pending)
-        hashes = start.hashes.knowing(expected.records, records)
+        hashes = start.hashes.learn(expected.records, records)
         return Candidate(run.host, pending, hashes, PersistentMap(may_come), needed), ()
 
     def _record(self, messages: Mapping[int, Any]) -> Mapping[int, Mapping[str, Any]]:

@@ -146,7 +146,7 @@ def _show_unstored(step: Step[Coordinator]) -> Step[Coordinator]:
     """After a step with records, earlier changes without records are visible, too."""
     if step.state.unstored is NO_GROUPS:
         return step
-    return step.leading_to(replace(step.state, unstored=NO_GROUPS))
+    return step.with_state(replace(step.state, unstored=NO_GROUPS))
 
 
 def _consumer_group_heartbeat(
@@ -234,7 +234,7 @@ def _of_classic_member(
         step = to_consumer(group, request, context)
     else:
         step = to_classic(group, request, context)
-    return step.leading_to(state if step.state is None else state.with_group(step.state))
+    return step.with_state(state if step.state is None else state.with_group(step.state))
 
 
 def _offset_commit(state: Coordinator, request: Request[OffsetCommitRequest], context: Context) -> Step[Coordinator]:

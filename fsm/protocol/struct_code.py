@@ -90,10 +90,10 @@ def reader(declared: Struct, parts: Sequence[Part], tagged: Sequence[Tagged] | N
     names |= {f"default_{field.name}": field.default for field in declared.fields}
     body = [] if parts else [f"place = {_first(declared)!r}"]
     for part in parts:
-        body += [f"place = {part.fields[0].name!r}", *_reading(part, names)]
+        body += [f"place = {part.fields[0].name!r}", *_generate_read(part, names)]
     if tagged is not None:
         body += [f"place = {parts[-1].fields[-1].name!r}"] if parts and len(parts[-1].fields) > 1 else []
-        body += _reading_tags(tagged, names)
+        body += _generate_read_tags(tagged, names)
     found = {field.name for part in parts for field in part.fields} | {one.field.name for one in tagged or ()}
     lines = [
         "end = len(data)",
@@ -117,7 +117,7 @@ def _unreadable(problem: Exception, at: int, place: str) -> Unreadable:
     return Unreadable("not UTF-8" if isinstance(problem, UnicodeDecodeError) else "the bytes end too early", at, place)
 
 
-def _reading(part: Part, names: dict[str, Any]) -> Iterator[str]:
+def _generate_read(part: Part, names: dict[str, Any]) -> Iterator[str]:
     name = part.fields[0].name
     if isinstance(part, Numbers):
         names[f"unpack_{name}"] = part.layout.unpack_from
@@ -138,7 +138,7 @@ def _reading(part: Part, names: dict[str, Any]) -> Iterator[str]:
     yield from _choice(cases, [f"{name}, at = read_{name}(data, at)"])
 
 
-def _reading_tags(tagged: Sequence[Tagged], names: dict[str, Any]) -> Iterator[str]:
+def _generate_read_tags(tagged: Sequence[Tagged], names: dict[str, Any]) -> Iterator[str]:
     names |= {"read_tags": _tags_reader(tagged), "defaults": tuple(one.field.default for one in tagged)}
     found = _join(one.field.name for one in tagged) if tagged else "_"
     none = ["at += 1", f"{found} = defaults"] if tagged else ["at += 1"]
@@ -192,7 +192,7 @@ def writer(declared: Struct, parts: Sequence[Part], tagged: Sequence[Tagged] | N
     if declared.fields and isinstance(declared.cls, type) and issubclass(declared.cls, tuple):
         body.append(f"{_join(of)} = value")
     for part in parts:
-        body += [f"place = {part.fields[0].name!r}", *_writing(part, of, names)]
+        body += [f"place = {part.fields[0].name!r}", *_generate_write(part, of, names)]
     if tagged:
         names |= {"write_tags": _tags_writer(tagged), "defaults": tuple(one.field.default for one in tagged)}
         given = _join(of[one.field.name] for one in tagged)
@@ -221,7 +221,7 @@ def _spell_field(declared: Struct, name: str) -> str:
     return f"value.{name}" if is_dataclass(declared.cls) else name
 
 
-def _writing(part: Part, of: Mapping[str, str], names: dict[str, Any]) -> Iterator[str]:
+def _generate_write(part: Part, of: Mapping[str, str], names: dict[str, Any]) -> Iterator[str]:
     name = part.fields[0].name
     if isinstance(part, Numbers):
         names[f"pack_{name}"] = part.layout.pack

@@ -131,7 +131,7 @@ def _member() -> Part:
             (c.since,),
             c.until,
             c.ticket or c.about,
-            _having(c, choices),
+            _list_with(c, choices),
             hazards=tuple(c.about.split()),
             tests=tests(c),
         )
@@ -151,7 +151,7 @@ def _coordinator() -> Part:
             c.since,
             c.until,
             c.ticket,
-            _having(c, choices),
+            _list_with(c, choices),
             number=c.flag,
             tests=tests,
         )
@@ -174,7 +174,7 @@ def _connect() -> Part:
             (),
             "",
             "",
-            _having(r, rules),
+            _list_with(r, rules),
             tests=("tests/connect/" + tests.get(r, "test_cluster.py::test_non_first_new_member_joins"),),
         )
         for r in connect.Rule
@@ -182,5 +182,5 @@ def _connect() -> Part:
     return Part("Connect's assignor", tuple(rules), tuple(flags))
 
 
-def _having(flag: Enum, choices: Mapping[str, frozenset[Enum]]) -> tuple[str, ...]:
+def _list_with(flag: Enum, choices: Mapping[str, frozenset[Enum]]) -> tuple[str, ...]:
     return tuple(name for name, chosen in choices.items() if flag in chosen)

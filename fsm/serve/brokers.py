@@ -154,7 +154,7 @@ class Brokers:
                 connection.is_held = bool(connection.frames)
         return self._take(now_ms)
 
-    def waiting(self, number: int) -> int:
+    def count_waiting(self, number: int) -> int:
         """The number of frames of this connection that wait. If there are any, do not read until `ReadOn`."""
         connection = self._connections.get(number)
         return len(connection.frames) if connection else 0

@@ -132,7 +132,7 @@ class Client(asyncio.Protocol):
             at = begin + size
             others.on_frame(self, data[begin:at], now_ms)
             left -= 1
-            if others.brokers.waiting(self.number):
+            if others.brokers.count_waiting(self.number):
                 self._is_held, self._waiting = True, size
                 self.transport.pause_reading()
                 others.pause(self)

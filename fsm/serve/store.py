@@ -26,7 +26,7 @@ class Store:
     def __init__(self, folder: Path) -> None:
         """Creates or opens the folder. Raises `InputError` if that fails, or another process uses it."""
         self.folder = folder
-        with self._refusing("cannot be used", "give another --data"):
+        with self._convert_errors("cannot be used", "give another --data"):
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = (folder / LOCK).open("w")
         try:
@@ -44,7 +44,7 @@ class Store:
 
         Raises `InputError` for a log that is damaged elsewhere.
         """
-        with self._refusing("cannot be read", "give another --data"):
+        with self._convert_errors("cannot be read", "give another --data"):
             for unfinished in self.folder.glob("*.new"):
                 unfinished.unlink()
             found = {path.stem: path.read_bytes() for path in sorted(self.folder.glob("*.log"))}
@@ -70,7 +70,7 @@ class Store:
 
     def write(self, effect: Append | Replace) -> None:
         """Appends to a log, or replaces it. It is durable after the next `sync`."""
-        with self._refusing("cannot be written", "make room, and start again"):
+        with self._convert_errors("cannot be written", "make room, and start again"):
             if isinstance(effect, Replace):
                 self._replace(effect)
                 return
@@ -86,7 +86,7 @@ class Store:
 
     def sync(self) -> None:
         """Makes all writes durable."""
-        with self._refusing("cannot be written", "make room, and start again"):
+        with self._convert_errors("cannot be written", "make room, and start again"):
             for name in sorted(self._unsynced):
                 self._files[name].flush()
                 os.fdatasync(self._files[name].fileno())
@@ -111,7 +111,7 @@ class Store:
         return self.folder / f"{log}.log"
 
     @contextmanager
-    def _refusing(self, what: str, remedy: str) -> Iterator[None]:
+    def _convert_errors(self, what: str, remedy: str) -> Iterator[None]:
         """Converts errors of the system to `InputError`."""
         try:
             yield

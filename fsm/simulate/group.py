@@ -180,7 +180,7 @@ class GroupRun(SkippingCluster):
         self.schedule(self.now_ms + deed.for_ms, act, lambda: self._members(deed.target))
 
     def _crash(self, deed: Deed) -> None:
-        for client in self._running_clients(deed):
+        for client in self._find_running(deed):
             self.kill(client.name)
         self._schedule_restart(deed)
 
@@ -189,7 +189,7 @@ class GroupRun(SkippingCluster):
         self._schedule_restart(deed)
 
     def _stop(self, deed: Deed) -> None:
-        for client in self._running_clients(deed):
+        for client in self._find_running(deed):
             client.catch_up(self.now_ms)
             before, client.is_idle = client.using, False
             client.close(self.now_ms)
@@ -197,14 +197,14 @@ class GroupRun(SkippingCluster):
             self.enter(client)
 
     def _pause(self, deed: Deed) -> None:
-        for client in self._running_clients(deed):
+        for client in self._find_running(deed):
             client.catch_up(self.now_ms)
             client.is_idle = False
             client.freeze(max(client.frozen_until_ms, self.now_ms + deed.for_ms))
             self.enter(client)
 
     def _slow(self, deed: Deed) -> None:
-        for client in self._running_clients(deed):
+        for client in self._find_running(deed):
             client.slow_ms = max(client.slow_ms, deed.for_ms)
 
     def _cut(self, deed: Deed) -> None:
@@ -217,7 +217,7 @@ class GroupRun(SkippingCluster):
     def _heal(self, process: str) -> None:
         self.channel.cut -= {n for n in self._members(process) if self._cut_until_ms.get(n, 0) <= self.now_ms}
 
-    def _running_clients(self, deed: Deed) -> list[Client]:
+    def _find_running(self, deed: Deed) -> list[Client]:
         return [self.clients[name] for name in self._members(deed.target) if name in self.clients]
 
     # Brokers, topics and the network

@@ -114,7 +114,7 @@ class Trial:
         if cell is None:
             self._check_refused(action)
         elif action.failing:
-            self._failing(action)
+            self._fail(action)
         else:
             self._judge(self._expect(cell), self._observe(action.event))
             self.state = self.table.compiled[self.state, action.event].target
@@ -135,7 +135,7 @@ class Trial:
         got = self._observe(action.event)
         self._judge_raised(kinds, got, "refused")
 
-    def _failing(self, action: Action) -> None:
+    def _fail(self, action: Action) -> None:
         raised: BaseException | None = None
         try:
             self.adapter.send_failing(action.event)

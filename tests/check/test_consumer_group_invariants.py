@@ -73,7 +73,7 @@ def test_a_failover_that_forgets_an_epoch_is_found(monkeypatch: pytest.MonkeyPat
     def forgetful(state: Any, context: Any) -> Any:
         step = load(state, context)
         groups = [replace(one, epoch=one.epoch - 1) for one in step.state.groups.values()]
-        return step.leading_to(step.state.with_group(groups[0]))
+        return step.with_state(step.state.with_group(groups[0]))
 
     monkeypatch.setattr(coordinator, "load", forgetful)
     assert "20 epochs never fall" in broken("failover", members=1)

@@ -91,7 +91,7 @@ def test_instants_count_as_known_or_unknown() -> None:
 
 def test_hashes_are_equal_where_the_others_are() -> None:
     """A hash of our own stands for the recorded one, always the same one; 0, nothing subscribed, stands for itself."""
-    hashes = Hashes().knowing([record(3, epoch=1, metadataHash=7)], [record(3, epoch=1, metadataHash=70)])
+    hashes = Hashes().learn([record(3, epoch=1, metadataHash=7)], [record(3, epoch=1, metadataHash=70)])
     assert (
         found(written(record(3, epoch=2, metadataHash=7)), written(record(3, epoch=2, metadataHash=70)), hashes) == []
     )
@@ -102,8 +102,8 @@ def test_hashes_are_equal_where_the_others_are() -> None:
 
 def test_hashes_that_are_kafkas_stay_kafkas() -> None:
     """Once one was the same to the bit, another number is a difference, also one that was never seen before."""
-    kafkas = Hashes().knowing([record(3, epoch=1, metadataHash=7)], [record(3, epoch=1, metadataHash=7)])
-    own = Hashes().knowing([record(3, epoch=1, metadataHash=7)], [record(3, epoch=1, metadataHash=70)])
+    kafkas = Hashes().learn([record(3, epoch=1, metadataHash=7)], [record(3, epoch=1, metadataHash=7)])
+    own = Hashes().learn([record(3, epoch=1, metadataHash=7)], [record(3, epoch=1, metadataHash=70)])
     later = [written(record(3, epoch=2, metadataHash=h)) for h in (8, 80)]
     assert found(*later, own) == []
     assert [d.field for d in found(*later, kafkas)] == ["records[0] 3.metadataHash"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fsm.coordinator.model.hash_order import (
-    copied_order,
+    copy_order,
     state_order,
     state_table,
     string_hash,
@@ -17,7 +17,7 @@ from fsm.coordinator.model.hash_order import (
 
 def member_order(ids: list[str]) -> list[str]:
     """Member ids as an assignor walks them: a map copied from the coordinator's state."""
-    return copied_order(ids, state_table(ids))
+    return copy_order(ids, state_table(ids))
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ class Hostile:
 
     def send(self, frame: bytes) -> None:
         """On a connection that is still open and free."""
-        if self.client.is_closed or self.scene.brokers.waiting(self.client.number):
+        if self.client.is_closed or self.scene.brokers.count_waiting(self.client.number):
             self.ended += 1
             self.scene.do(self.scene.brokers.disconnect(self.client.number, self.scene.now_ms))
             del self.scene.answers[self.client.number]

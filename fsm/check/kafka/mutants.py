@@ -51,7 +51,7 @@ def subject(name: str, make: Callable[[], Model]) -> Subject:
     """The mutation subject of a model of the catalog, or of one of tables alone."""
     if name not in RULES:
         return Subject(make)
-    return Subject(make, rules_of(name), COMPUTING.get(name, ()), _FLIPS, _watching)
+    return Subject(make, rules_of(name), COMPUTING.get(name, ()), _FLIPS, _record_choices)
 
 
 def rules_of(name: str) -> list[FunctionType]:
@@ -90,11 +90,11 @@ _FLIPS = (
 )
 
 
-def _watching(asked: dict[str, set[Any]]) -> ExitStack:
+def _record_choices(asked: dict[str, set[Any]]) -> ExitStack:
     """Makes dialects record which of their choices are read."""
     stack = ExitStack()
-    stack.enter_context(_noting(asked, "client", member_dialects, member_dialects.dialect))
-    stack.enter_context(_noting(asked, "coordinator", coordinators, coordinators.dialect))
+    stack.enter_context(_record_choices_of(asked, "client", member_dialects, member_dialects.dialect))
+    stack.enter_context(_record_choices_of(asked, "coordinator", coordinators, coordinators.dialect))
     stack.enter_context(replace_function(profiles.profile, partial(_note_profile, asked)))
     return stack
 
@@ -107,7 +107,7 @@ def _note_profile(asked: dict[str, set[Any]], original: Any, *given: Any) -> Any
 
 
 @contextmanager
-def _noting(asked: dict[str, set[Any]], side: str, module: Any, function: Any) -> Iterator[None]:
+def _record_choices_of(asked: dict[str, set[Any]], side: str, module: Any, function: Any) -> Iterator[None]:
     def note(original: Any, *given: Any) -> Any:
         found = original(*given)
         choices = RecordedChoices(found.choices)

@@ -164,7 +164,7 @@ class Cluster(Wiring):
     def restart(self, connector: str) -> None:
         """A user requests a restart of a connector and its tasks; every worker gets the request."""
         plan = tuple(sorted(u for u in self.topic.units if u.connector == self.connectors.require(connector)))
-        for process in self.living():
+        for process in self.list_living():
             self._deliver_later(process, RestartRequested(plan))
 
     # Stimuli: the broker
@@ -173,7 +173,7 @@ class Cluster(Wiring):
         """The broker goes away, its groups with it: connections break."""
         self.broker_up = False
         self.unanswered.clear()
-        for process in self.living():
+        for process in self.list_living():
             self._deliver_later(process, CoordinatorLost())
 
     def broker_back(self) -> None:
@@ -211,11 +211,11 @@ class Cluster(Wiring):
     @property
     def is_settled(self) -> bool:
         """Whether every worker whose herder runs is assigned, no delay runs, and no bounced one is still away."""
-        return not self._away and all(p.worker.state is State.ASSIGNED for p in self.living() if p.herder)
+        return not self._away and all(p.worker.state is State.ASSIGNED for p in self.list_living() if p.herder)
 
     def assignments(self) -> dict[str, Units]:
         """The units that the workers hold, by name."""
-        return {p.name: p.worker.holds for p in sorted(self.living(), key=lambda p: p.name)}
+        return {p.name: p.worker.holds for p in sorted(self.list_living(), key=lambda p: p.name)}
 
     def find_problems(self) -> list[str]:
         """The violated invariants of the settled cluster."""

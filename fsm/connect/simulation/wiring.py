@@ -160,13 +160,13 @@ class Wiring:
         """The current config topic."""
         return self.connectors.topic
 
-    def living(self) -> Iterable[Process]:
+    def list_living(self) -> Iterable[Process]:
         """The processes that have not ended."""
         return (p for p in self.processes.values() if p.alive)
 
     def group(self) -> Group:
         """The cluster for the invariants."""
-        living = list(self.living())
+        living = list(self.list_living())
         return Group(
             self.topic.units,
             {p.name: p.worker.holds for p in living if p.worker.is_member},
@@ -299,7 +299,7 @@ class Wiring:
 
     def _publish(self, change: inputs.ConfigChange) -> None:
         """Sends a change of the config topic to every worker that can read it."""
-        for process in self.living():
+        for process in self.list_living():
             if process.name not in self.unreadable:
                 self._deliver_later(process, inputs.ConfigTopicAdvanced(self.topic, (change,)))
 
@@ -308,7 +308,7 @@ class Wiring:
 
     def _publish_tasks(self, connector: str) -> None:
         """Writes the tasks that the instance of a connector requests, if it still runs."""
-        runs = any(Unit(connector) in p.running for p in self.living())
+        runs = any(Unit(connector) in p.running for p in self.list_living())
         change = self.connectors.publish(connector, self.now_ms) if runs else None
         if change is not None:
             self._publish(change)
@@ -364,7 +364,7 @@ class Wiring:
         if groups is self._groups:
             return
         self._groups = groups
-        for process in self.living():
+        for process in self.list_living():
             worker = process.worker
             group = groups.get(worker.config.group_id)
             if worker.is_member and process.running and (group is None or worker.member_id not in group.members):

@@ -21,7 +21,7 @@ from fsm.coordinator.consumer.reconciliation import Decision, Reconciliation, re
 from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember, derive_state, elect, find_topics
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
-from fsm.coordinator.model.hash_order import copied_order, map_order, state_table, string_hash
+from fsm.coordinator.model.hash_order import copy_order, map_order, state_table, string_hash
 from fsm.coordinator.model.step import Refused
 from fsm.coordinator.model.subscribed_metadata import subscribed_metadata
 from fsm.protocol.assignment import TopicId, TopicPartitions
@@ -167,7 +167,7 @@ def _compute_target(draft: ConsumerGroupDraft, before: GroupMember, after: Group
     known, members = stored.members.by_id.entries(), draft.members.by_id.entries()
     joined = () if after.member_id in known else (after.member_id,)  # a request adds at most one member
     kept = list(known) if len(known) + len(joined) == len(members) else [i for i in known if i in members]
-    order = copied_order(kept, state_table(known, stored.members.most), joined)
+    order = copy_order(kept, state_table(known, stored.members.most), joined)
     target = _assign(draft, _elect(draft, before, after), typed.is_homogeneous, order, draft.context)
     had = _known_targets(draft, after).targets.entries()
     moved = compress(order, map(is_not, map(target.get, order, repeat(())), map(had.get, order)))

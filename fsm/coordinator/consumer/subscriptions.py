@@ -13,7 +13,7 @@ from fsm.coordinator.consumer.group_step import ConsumerGroupDraft, RegexChange,
 from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember, Resolution
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
-from fsm.coordinator.model.hash_order import fitting_table, map_order, string_hash
+from fsm.coordinator.model.hash_order import fit_table, map_order, string_hash
 from fsm.coordinator.model.step import Refused, Step
 from fsm.coordinator.model.subscribed_metadata import subscribed_metadata
 from fsm.protocol.error_codes import ErrorCode
@@ -57,7 +57,7 @@ def is_resolution_due(draft: ConsumerGroupDraft, topics_added_version: int) -> b
     is_new = any(pattern not in stored.members.patterns for pattern in now)
     if not (is_new or stored.members.patterns):
         return False
-    first = next(iter(stored.resolved_in_order()), None)
+    first = next(iter(stored.list_resolved()), None)
     if first is None:
         return True
     age_ms = draft.context.now_ms - first.timestamp
@@ -71,7 +71,7 @@ def is_resolution_due(draft: ConsumerGroupDraft, topics_added_version: int) -> b
 
 def find_deadlines_ms(group: ConsumerGroup, context: Context) -> tuple[int, ...]:
     """The instants from which a request starts a resolution: the minimum time is over, the last result is outdated."""
-    first = next(iter(group.resolved_in_order()), None)
+    first = next(iter(group.list_resolved()), None)
     if first is None:
         return ()
     lasts_ms = [SHORTEST_REFRESH_MS]
@@ -94,9 +94,9 @@ def _task_order(draft: ConsumerGroupDraft) -> list[str]:
     """The group's regular expressions in the order of the task's maps: a copy of the stored ones, then two more."""
     stored, now = draft.stored.members.patterns_in_order(), draft.members.patterns
     copied = [*(pattern for pattern in stored if pattern in now), *(p for p in now if p not in stored)]
-    found = map_order(copied, string_hash, fitting_table(len(stored)))
+    found = map_order(copied, string_hash, fit_table(len(stored)))
     for _ in range(2):
-        found = map_order(found, string_hash, fitting_table(len(found)))
+        found = map_order(found, string_hash, fit_table(len(found)))
     return found
 
 

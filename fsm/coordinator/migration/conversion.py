@@ -108,7 +108,7 @@ def join_consumer(
         upgraded.take_row(ClassicEvent.UPGRADED)
         begun = _with_conversion(upgraded.step(), converted, context)
         step = join_as_consumer(begun.state).after(begun)
-        return step.leading_to(_order_as_written(step.state, begun.state))
+        return step.with_state(_order_as_written(step.state, begun.state))
     except Refused as refused:
         return _refuse(draft, refused.code, ClassicEvent.UPGRADE_REFUSED_LATE, refused.message)
 

@@ -345,7 +345,7 @@ class ConsumerGroup:
         """Whether both behave alike: the same fields, and regular expressions iterated in the same order."""
         if self is other:
             return True
-        if not isinstance(other, ConsumerGroup) or self.resolved_in_order() != other.resolved_in_order():
+        if not isinstance(other, ConsumerGroup) or self.list_resolved() != other.list_resolved():
             return False
         return all(getattr(self, field.name) == getattr(other, field.name) for field in fields(self))
 
@@ -402,7 +402,7 @@ class ConsumerGroup:
             return all(count == len(members) for count in members.names.values())
         return len(members.patterns) == 1 and not members.names and sum(members.patterns.values()) == len(members)
 
-    def resolved_in_order(self) -> Iterable[ResolvedRegularExpression]:
+    def list_resolved(self) -> Iterable[ResolvedRegularExpression]:
         """Resolved regular expressions in the order of the coordinator's map."""
         return [self.regexes[pattern] for pattern in state_order(self.regexes, string_hash)]
 

@@ -71,7 +71,7 @@ def map_order(keys: Iterable[Key], hash_code: Callable[[Key], int], table: int =
     return sorted(given, key=bucket)
 
 
-def fitting_table(entries: int) -> int:
+def fit_table(entries: int) -> int:
     """The table size of a hash map created for this many entries, as for the copy of another one."""
     return _table_size(entries, 1) if entries else SMALLEST_TABLE
 
@@ -140,7 +140,7 @@ class _Places(dict[str, int]):
 _places = lru_cache(maxsize=8)(_Places)
 
 
-def copied_order(kept: Sequence[str], bits: int, joined: Sequence[str] = ()) -> list[str]:
+def copy_order(kept: Sequence[str], bits: int, joined: Sequence[str] = ()) -> list[str]:
     """The iteration order of a hash map into which a map of the coordinator's state was copied, and then other texts
     added.
 

@@ -117,14 +117,14 @@ class PersistentMap(Mapping[K, V]):
         if size < SMALL or (noted is not None and len(noted) >= MOST_NOTES * isqrt(size)):
             entries = entries.copy() if noted is None else self._merge_notes()
             entries[key] = value
-            return _sharing(entries, None, _NONE_MOVED, len(entries))
+            return _share(entries, None, _NONE_MOVED, len(entries))
         size += found is _ABSENT
         if noted is None:
-            return _sharing(entries, {key: value}, _NONE_MOVED, size)
+            return _share(entries, {key: value}, _NONE_MOVED, size)
         if found is _ABSENT and key in noted:
             noted = {k: v for k, v in noted.items() if k != key}
-            return _sharing(entries, {**noted, key: value}, self._moved | {key}, size)
-        return _sharing(entries, {**noted, key: value}, self._moved, size)
+            return _share(entries, {**noted, key: value}, self._moved | {key}, size)
+        return _share(entries, {**noted, key: value}, self._moved, size)
 
     def merge(self, entries: Mapping[K, V]) -> PersistentMap[K, V]:
         """The map with all these entries; itself if there are none."""
@@ -134,10 +134,10 @@ class PersistentMap(Mapping[K, V]):
             return adopt_dict({**self.entries(), **entries})
         noted, size = self._noted, self._size + sum(key not in self for key in entries)
         if noted is None:
-            return _sharing(self._entries, dict(entries), _NONE_MOVED, size)
+            return _share(self._entries, dict(entries), _NONE_MOVED, size)
         back = [key for key in entries if noted.get(key) is _GONE]
         noted = {key: value for key, value in noted.items() if key not in back} if back else noted
-        return _sharing(self._entries, {**noted, **entries}, self._moved.union(back), size)
+        return _share(self._entries, {**noted, **entries}, self._moved.union(back), size)
 
     def without(self, *keys: K) -> PersistentMap[K, V]:
         """The map without these keys; itself if it has none of them."""
@@ -155,7 +155,7 @@ class PersistentMap(Mapping[K, V]):
             noted.pop(key, None)
             if key in self._entries:
                 noted[key] = _GONE
-        return _sharing(self._entries, noted, moved, self._size - len(set(present)))
+        return _share(self._entries, noted, moved, self._size - len(set(present)))
 
     def differing(self, other: PersistentMap[K, Any]) -> frozenset[K]:
         """Keys that only one of the two maps has, or whose values differ by identity.
@@ -201,10 +201,10 @@ class PersistentMap(Mapping[K, V]):
 
 def adopt_dict(entries: dict[K, V]) -> PersistentMap[K, V]:
     """A map with this dict itself instead of a copy; it must not be changed any more."""
-    return _sharing(entries, None, _NONE_MOVED, len(entries))
+    return _share(entries, None, _NONE_MOVED, len(entries))
 
 
-def _sharing(entries: dict[K, V], noted: dict[K, V] | None, moved: frozenset[K], size: int) -> PersistentMap[K, V]:
+def _share(entries: dict[K, V], noted: dict[K, V] | None, moved: frozenset[K], size: int) -> PersistentMap[K, V]:
     """A map of these entries, which other maps may share, and differences from them."""
     made: PersistentMap[K, V] = _new(PersistentMap)
     made._entries, made._noted, made._moved, made._size, made._hash = entries, noted, moved, size, None

@@ -110,7 +110,7 @@ class Step(NamedTuple, Generic[State]):
     transaction.
     """
 
-    def leading_to(self, state: Other) -> Step[Other]:
+    def with_state(self, state: Other) -> Step[Other]:
         """The step with another state."""
         return Step(state, self.answers, self.records, self.happened, self.producer_id)
 

@@ -87,7 +87,7 @@ def commit(
     """
     sent, codes = _read(request, context)
     if codes:
-        group = _accepting(group, request, sent, context)
+        group = _accept(group, request, sent, context)
     by_id = request.version >= TOPIC_IDS_SINCE
     records = tuple(_record(request.body.group_id, one, by_id, context) for one in sent)
     return group, records, OffsetCommitResponse(topics=_results(request, codes, context.image))
@@ -106,7 +106,7 @@ def commit_in_transaction(
     sent, codes = _read(request, context)
     if codes:
         try:
-            group = _accepting_transaction(group, request, sent, context)
+            group = _accept_transaction(group, request, sent, context)
         except Refused as refused:
             raise Refused(_translate_error(refused.code, request, context), refused.message) from None
     by_id = request.version >= TXN_TOPIC_IDS_SINCE
@@ -137,10 +137,10 @@ def _name(
     return image.names.get(topic.topic_id) if request.version >= since else topic.name
 
 
-def _accepting_transaction(
+def _accept_transaction(
     group: Group | None, request: Request[TxnOffsetCommitRequest], sent: Iterable[Sent], context: Context
 ) -> Group:
-    """The group, checked as by `_accepting`; a commit without member and generation, as from old producers, is
+    """The group, checked as by `_accept`; a commit without member and generation, as from old producers, is
     accepted.
     """
     body = request.body
@@ -179,7 +179,7 @@ def _record(group_id: str, sent: Sent, by_id: bool, context: Context) -> Record:
     return Record(key, value, 4 if has_id else 3)
 
 
-def _accepting(
+def _accept(
     group: Group | None, request: Request[OffsetCommitRequest], sent: Iterable[Sent], context: Context
 ) -> Group:
     """The group that accepts the commit, a new simple one if there is none. Raises `Refused` if it does not

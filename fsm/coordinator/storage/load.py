@@ -99,4 +99,4 @@ def _load_classic(group: ClassicGroup, context: Context) -> Step[ClassicGroup]:
     """Takes the row of the table into STABLE: heartbeat timers, and a rebalance if the group is too large."""
     step = classic_group_timers.load(replace(group, state=State.EMPTY), context)
     since_ms = group.state_since_ms if step.state.state is State.STABLE else step.state.state_since_ms
-    return step.leading_to(replace(step.state, state_since_ms=since_ms))
+    return step.with_state(replace(step.state, state_since_ms=since_ms))

@@ -85,7 +85,7 @@ def pack(view: GroupView, findings: Sequence[FindingView], incidents: Sequence[I
     blamed = {name for found in findings if found.severity != "info" for name in (found.member, *found.others)}
     pieces = {
         "rows": _pieces(_row(one, MENTIONED) for one in worst_first),
-        "findings": _pieces(map(_finding, sorted(named, key=_rank_finding)[:FINDINGS])),
+        "findings": _pieces(map(_show_finding, sorted(named, key=_rank_finding)[:FINDINGS])),
         "lanes": _pieces(sorted(_lanes(view, blamed), key=lambda lane: not lane["hurt"])),
     }
     states = shades.state_classes(s.state for m in (*view.members, *view.unlogged) for s in m.states)
@@ -214,7 +214,7 @@ def _names(view: GroupView) -> list[list[str]]:
 # -- findings and lanes -------------------------------------------------------------------------------------
 
 
-def _finding(found: FindingView) -> dict[str, Any]:
+def _show_finding(found: FindingView) -> dict[str, Any]:
     return {
         "id": wording.name(found.id),
         "kind": wording.name(found.kind),

@@ -88,8 +88,8 @@ class Index:
     def finish(self) -> None:
         """Drops rows that do not fit on the page."""
         self._prune()
-        self.entries = list(_fitting(self.entries, ENTRIES_BUDGET))
-        self.rows = list(_fitting(self.rows, ROWS_BUDGET))
+        self.entries = list(_fit(self.entries, ENTRIES_BUDGET))
+        self.rows = list(_fit(self.rows, ROWS_BUDGET))
 
     def _prune(self) -> None:
         self.entries = nsmallest(MOST_ENTRIES, self.entries, key=_rank)
@@ -101,7 +101,7 @@ class Index:
         return len(self.entries) == self.all_entries and len(self.rows) == self.all_rows
 
 
-def _fitting(items: Iterable[dict[str, Any]], room: int) -> Iterator[dict[str, Any]]:
+def _fit(items: Iterable[dict[str, Any]], room: int) -> Iterator[dict[str, Any]]:
     for item in items:
         room -= len(dump(item)) + 1
         if room < 0:

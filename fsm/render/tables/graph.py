@@ -189,7 +189,7 @@ def picture(
     frames = _holder_frames(table, states)
     if regions:
         frames = [*frames, *_regions(states, contents, frames)]
-    stays, ignored, notes = _staying(table, cells, states, frames)
+    stays, ignored, notes = _find_staying(table, cells, states, frames)
     shown = [state for state in table.leaves() if state.name in states]
     nodes = {s.name: _node(table, s, stays, ignored) for s in shown}
     labels = {frame.name: (_join(stays[frame.name]), _join(ignored[frame.name])) for frame in frames}
@@ -404,7 +404,7 @@ def _finish(
 _Staying = dict[str, list[Label]]
 
 
-def _staying(
+def _find_staying(
     table: Table, cells: Cells, names: Sequence[str], frames: Sequence[_Frame]
 ) -> tuple[_Staying, _Staying, tuple[Note, ...]]:
     """Staying rows and ignores: by state or frame, and separately those of most states."""

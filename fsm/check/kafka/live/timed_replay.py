@@ -274,14 +274,14 @@ def find_room(
                 return tried[-1]
     left = OF_ALL
     for begun in sorted(tried, key=_rank, reverse=True):  # sorted() is stable: the first ones are the most usual
-        for found in islice(_idling(begun, take, models), min(TRIES, left)):
+        for found in islice(_add_idle_steps(begun, take, models), min(TRIES, left)):
             left -= 1
             if found is not None and found.times_ms:
                 return found
     return max(tried, key=_rank, default=None)
 
 
-def _idling(
+def _add_idle_steps(
     begun: ReplayResult[T], take: Callable[[T, Path], _Took | None], models: Models
 ) -> Iterator[ReplayResult[T] | None]:
     """Paths with idle steps, the fewest first; None for one that live objects do not take."""
