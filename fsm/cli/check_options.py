@@ -26,6 +26,7 @@ GROUPS = {
     ),
     "classic-group": (
         "members", "topics", "protocol", "coordinator", "static", "commits", "search", "topic_changes", "compaction",
+        "max_size",
     ),
     "mixed-group": (
         "members", "classic", "topics", "protocol", "policy", "client", "coordinator", "static", "commits", "pattern",
@@ -83,6 +84,7 @@ def _add_what_they_do(group: Any) -> None:
     option("--topic-changes", action="store_true", help="topics can be created, extended, deleted and recreated")
     option("--equivariant", action="store_true", help="assignments do not depend on member ids, as --symmetry needs")
     option("--compaction", action="store_true", help="after a failover the log may have been compacted")
+    option("--max-size", type=at_least(1), metavar="N", help="group.max.size (no limit)")
 
 
 def _add_connect(group: Any) -> None:

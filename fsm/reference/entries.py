@@ -643,6 +643,13 @@ WEAK_SPOTS = Section(
             "its epoch. Observed on a real broker of 4.4.0.",
             tests=(f"{_FOUND}cures.py::test_a_refused_join_leaves_an_empty_group",),
         ),
+        Entry(
+            "W34",
+            "A full classic group (`group.max.size`) refuses the last member that its join phase waits for, and does "
+            "not complete the phase.",
+            "The others wait for the rebalance timeout; eager ones use nothing. Observed on a real broker of 4.4.0.",
+            tests=(f"{_FOUND}cures.py::test_a_full_group_does_not_wait_for_whom_it_refuses",),
+        ),
     ),
     remark="Consequence",
 )

@@ -282,6 +282,9 @@ ELSEWHERE = (
         _always(13),
         "W32",
     ),
+    Broken(
+        "classic-group", {"members": 3, "max_size": 2}, (), (), "a join phase waits for somebody", _always(25), "W34"
+    ),
     Broken("mixed-group", {}, (), (), _ENDED, _always(11), "W12 (`early`)"),
     Broken(
         "mixed-group",

@@ -701,6 +701,24 @@ REPORTS = (
         "Delete the group again, or have the log loaded.",
     ),
     Report(
+        "W34",
+        "A full group waits for a member that it has refused",
+        "All releases; observed on a broker of 4.4.0 (raw requests).",
+        'fsm check classic-group --members 3 --max-size 2 --property "a join phase waits for somebody"',
+        (
+            "`group.max.size` is 2. A, B and C start, and get member ids. A is first: generation 1 is its own.",
+            "B joins: a rebalance begins. A joins again. The join phase waits for C, which has an id.",
+            "C joins and gets GROUP_MAX_SIZE_REACHED. A and B wait until the join phase is over.",
+        ),
+        "The joins of A and B take the rebalance timeout, by default the 5 minutes of `max.poll.interval.ms`. Eager "
+        "members use nothing meanwhile. It was observed with a timeout of 10 s.",
+        "Real where `group.max.size` is set, and one consumer too many is started with the others; it is not set by "
+        "default.",
+        "Nothing.",
+        "Complete the join phase if those who remain have all joined, as after a leave (F47).",
+        "Start no more members than the limit.",
+    ),
+    Report(
         "H17",
         "An assignment of an earlier membership is applied",
         "Java consumers 4.3.0 to 4.4.0, since KAFKA-20106; observed on a broker of 4.4.0 (raw requests).",

@@ -71,6 +71,7 @@ class Event(Symbol):
     STATIC_SWAP_FAILED = "The record of that exchange could not be stored."
     JOIN_REFUSED = "A JoinGroup failed a check."
     JOIN_REFUSED_FULL = "A JoinGroup came to a group at its maximum size."
+    JOIN_REFUSED_FULL_ALL_JOINED = "The same, and all others have joined."
     # SyncGroup
     FOLLOWER_SYNCED = "A follower's SyncGroup passed the checks; others are still missing."
     FOLLOWER_SYNCED_LAST = "The same, and everybody has synced now, or had before."
@@ -283,6 +284,8 @@ TABLE = Table(
         row(tuple(State), E.JOIN_REFUSED,      F.ANSWER_ERROR,              clause="5.2, 5.3 EMPTY and DEAD"),
         row((PREPARING, COMPLETING, S.STABLE), E.JOIN_REFUSED_FULL, F.REMOVE_ID, F.ANSWER_ERROR,
             clause="5.2-4", note="EMPTY and DEAD are never full"),
+        row(PREPARING, E.JOIN_REFUSED_FULL_ALL_JOINED, F.REMOVE_ID, *BEGIN, F.ANSWER_ERROR,
+            clause="5.2-4", note="`fixed` (F47)"),
 
         # SyncGroup
         row(PREPARING,  (E.FOLLOWER_SYNCED, E.LEADER_SYNCED), F.ANSWER_REBALANCE_IN_PROGRESS, clause="5.3 Sync"),

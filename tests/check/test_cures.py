@@ -440,6 +440,21 @@ def test_the_join_of_a_killed_process_takes_the_place_of_the_next_one() -> None:
         walk.take(steps[9])
 
 
+@pytest.mark.parametrize(
+    ("rules", "word", "states"),
+    [
+        pytest.param(FIXED, "holds", 51_612, marks=pytest.mark.deep),
+        (broker_without(Coordinator.FULL_REFUSAL_ENDS_PHASE), "violated", 0),
+    ],
+    ids=["fixed", "fixed but for it"],
+)
+def test_a_full_group_does_not_wait_for_whom_it_refuses(rules: Rules, word: str, states: int) -> None:
+    """W34: three members start, two have room."""
+    verdict = check(classic_group(3, max_size=2, coordinator=rules), properties=["a join phase waits for somebody"])
+    assert (verdict.word, states in (0, verdict.states)) == (word, True)
+    assert all(one.replayed is not None and not one.replayed.differs for one in verdict.violations)
+
+
 def test_a_refused_join_leaves_an_empty_group() -> None:
     """W33: a classic member comes with its id as the last member of the consumer protocol has gone."""
     cures = (FIXED, broker_without(Coordinator.REFUSED_JOIN_KEEPS_GROUP))

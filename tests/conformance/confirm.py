@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 from forgotten import confirm_forgotten
+from full_group import SIZE, confirm_full
 from hanging import NUMBER as HANGING
 from hanging import confirm_hanging
 from java_members import EAGER, PARTITIONS, RECREATED_PARTITIONS, confirm_grown, confirm_recreated, confirm_woken
@@ -654,13 +655,13 @@ def failing_over() -> Iterator[Spot]:
 
 def fail_over(spot: Spot) -> bool:
     """Runs it on a broker of its own, which is started again."""
-    with _node(spot.policy) as (node, topics):
+    with _node(settings(spot.policy)) as (node, topics):
         return confirm(spot, _address(topics), topics, node)
 
 
 def forget() -> bool:
     """The weak spot that only the log shows (W33)."""
-    with _node(Spot.policy) as (node, topics):
+    with _node(settings(Spot.policy)) as (node, topics):
         group = _new_group("W33", _address(topics), topics, 1)
         print("W33  a classic join that is refused makes an empty consumer group disappear, but not from the log")
 
@@ -673,11 +674,20 @@ def forget() -> bool:
         return _show(*confirm_forgotten(topics.connection, group, group, restart))
 
 
+def fill() -> bool:
+    """The weak spot that only a broker with a limit shows (W34)."""
+    with _node({**STEPS, "group.max.size": str(SIZE)}) as (_, topics):
+        group = _new_group("W34", _address(topics), topics, 1)
+        print("W34  a full group refuses the last member that a join phase waits for, and the others wait on")
+        first, second = (Connection(*_address(topics), name, PATIENCE_S) for name in ("first", "second"))
+        return _show(*confirm_full(first, second, group))
+
+
 @contextmanager
-def _node(policy: str) -> Iterator[tuple[Node, Topics]]:
-    """A broker that can be started again."""
+def _node(configs: Mapping[str, str]) -> Iterator[tuple[Node, Topics]]:
+    """A broker of its own, which can be started again."""
     with tempfile.TemporaryDirectory() as folder:
-        node = Node(Path(folder), settings(policy))
+        node = Node(Path(folder), configs)
         try:
             node.start()
             yield node, Topics(Connection("127.0.0.1", node.port, "confirm", PATIENCE_S))
@@ -761,7 +771,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 if policy == Spot.policy:
                     good += [act(address, topics) for act in others]
         good += map(fail_over, failing)
-        good += [forget()] if not args.disturb and (not args.numbers or "W33" in args.numbers) else []
+        alone = {} if args.disturb else {"W33": forget, "W34": fill}
+        good += [act() for number, act in alone.items() if not args.numbers or number in args.numbers]
     except NoBrokerError as problem:
         print(f"confirm: {problem}", file=sys.stderr)
         return 2

@@ -44,8 +44,13 @@ def confirm_forgotten(
 
 def _beside(group: str) -> str:
     """Another group of the same partition of `__consumer_offsets`."""
-    at = string_hash(group) % PARTITIONS
-    return next(name for i in count() if string_hash(name := f"{group}-{i}") % PARTITIONS == at)
+    return next(name for i in count() if _partition_of(name := f"{group}-{i}") == _partition_of(group))
+
+
+def _partition_of(group: str) -> int:
+    """The group's partition of `__consumer_offsets`, by the absolute value of its signed hash code."""
+    code = string_hash(group)
+    return min(code, 2**32 - code) % PARTITIONS
 
 
 def _join_and_leave(connection: Connection, group: str, topic: str) -> None:

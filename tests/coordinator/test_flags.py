@@ -463,6 +463,18 @@ def stranger_joins_an_empty_group(rules: Dialect) -> Any:
     return [group.group_id for group in found.host.state.groups.values()]
 
 
+def refused_while_another_one_waits(rules: Dialect) -> Any:
+    """What becomes of the join of a member as the other one, which has an id, is refused by the full group."""
+    found = mixed(rules, group_max_size=1)
+    first, second = (found.come(fresh_id=name)["member_id"] for name in "ab")
+    found.come(first)
+    found.wait(3_000)
+    found.share(first, 1, assigns={first: {"foo": [0]}})
+    found.come(first)
+    found.come(second)
+    return found.states
+
+
 def joins_before_the_first_generation(rules: Dialect) -> Any:
     found = mixed(rules)
     member_id = found.come(fresh_id="c")["member_id"]
@@ -546,6 +558,7 @@ SIDES: dict[Choice, Both] = {
         ("Stable", "Stable"),
     ),
     Choice.REFUSED_JOIN_KEEPS_GROUP: (stranger_joins_an_empty_group, ["g"], []),
+    Choice.FULL_REFUSAL_ENDS_PHASE: (refused_while_another_one_waits, "CompletingRebalance", "PreparingRebalance"),
     Choice.REPLACEMENT_REBALANCES_IF_WAITING: (replaced_while_another_one_waits, "PreparingRebalance", "Stable"),
     Choice.MOVED_TARGET_COUNTS_AS_STORED: (moved_target, ["7 s2 foo[0, 1]"], ["7 s2 foo[0, 1]", "7 s2 foo[0, 1]"]),
 }

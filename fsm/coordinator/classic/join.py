@@ -63,7 +63,7 @@ def _join(draft: ClassicGroupDraft, request: Request[JoinGroupRequest], stored: 
     draft.member_id = request.body.member_id
     if not _is_accepted(draft, draft.member_id, draft.context.config.group_max_size):
         draft.response = responses.refuse_join(ErrorCode.GROUP_MAX_SIZE_REACHED, "", request.version)
-        draft.take_row(Event.JOIN_REFUSED_FULL)
+        draft.take_row(_refused_full(draft))
         return
     try:
         _refuse_strange_protocols(draft, request.body)
@@ -94,6 +94,14 @@ def _is_accepted(group: ClassicGroup, member_id: str, max_size: int) -> bool:
         joins = group.delayed_joins
         return len(group.members) < max_size or member_id in joins or len(joins) < max_size
     return group.state not in OPEN or member_id in group.members or len(group.members) < max_size
+
+
+def _refused_full(draft: ClassicGroupDraft) -> Event:
+    """The event of a join to a full group: in some dialects the join phase does not wait for that member (F47)."""
+    ends = Choice.FULL_REFUSAL_ENDS_PHASE in draft.context.dialect and draft.state is State.PREPARING_REBALANCE
+    if ends and not draft.is_initial_rebalance and draft.has_all_joined({draft.member_id}):
+        return Event.JOIN_REFUSED_FULL_ALL_JOINED
+    return Event.JOIN_REFUSED_FULL
 
 
 def _refuse_strange_protocols(group: ClassicGroup, body: JoinGroupRequest) -> None:

@@ -388,6 +388,13 @@ class Choice(Enum):
         "it ends the group in memory, but not in the log",
     )
 
+    FULL_REFUSAL_ENDS_PHASE = (
+        "F47",
+        "fixed",
+        "a join phase ends as a full group refuses the last member that it waits for (W34)",
+        "those who have joined wait until the phase is over",
+    )
+
     def holds_in(self, release: str) -> bool:
         """Whether the release has the rule; `s24` has none, `fixed` those of the latest release and its own."""
         if release == SNAPSHOT:

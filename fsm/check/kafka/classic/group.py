@@ -99,10 +99,12 @@ def classic_group(
     search: bool = False,
     topic_changes: bool = False,
     compaction: bool = False,
+    max_size: int | None = None,
 ) -> Model:
     """Members of the classic protocol and their coordinator.
 
-    `protocol` is of all, or of one each; `search`, `topic_changes` and `compaction` are as in `consumer_group`.
+    `protocol` is of all, or of one each; `search`, `topic_changes` and `compaction` are as in `consumer_group`;
+    `max_size` is group.max.size.
     Raises `InputError` for too many members or partitions, and for an unknown protocol.
     """
     known = Topics(topics, change=topic_changes)
@@ -120,7 +122,8 @@ def classic_group(
         kinds=kinds,
     )
     consumers = [ClassicModel(name, setting, mine, known) for name, mine in zip(names, strategies, strict=True)]
-    context = Context(NOW, rules_of(coordinator), CLASSIC_SETTINGS, known.image(()))
+    settings = replace(CLASSIC_SETTINGS, group_max_size=max_size or CLASSIC_SETTINGS.group_max_size)
+    context = Context(NOW, rules_of(coordinator), settings, known.image(()))
     hub = AnyCoordinator(names, known, context, moves=search, compacts=compaction)
     changes = (CLUSTER, "everything") if topic_changes else None
     learns = Choice.OUTDATED_REBALANCES in context.dialect
@@ -134,6 +137,7 @@ def classic_group(
             "with a search for the coordinator": search,
             "with changes of topics": topic_changes,
             "with compaction": compaction,
+            f"group.max.size {max_size}": bool(max_size),
         }
     )
 

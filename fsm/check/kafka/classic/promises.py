@@ -183,7 +183,7 @@ def _is_led(before: Group | None, after: Group | None, answers: Iterable[tuple[A
 def _waits_for_nobody(group: Group | None) -> bool:
     """Whether a join phase goes on though all have joined; an initial one waits for the end of its delay.
 
-    In Kafka a full group that refuses the last pending member does so, too.
+    A full group that refuses the last pending member does so in Kafka (W34).
     """
     if not isinstance(group, ClassicGroup) or group.state is not ClassicState.PREPARING_REBALANCE:
         return False
