@@ -382,7 +382,7 @@ def change_image(state: Coordinator, before: Image, context: Context) -> Coordin
         if isinstance(group, ConsumerGroup):
             state = state.with_group(subscriptions.note_changed_topics(group, names, context))
         else:
-            state = state.with_group(classic_group_timers.note_changed_topics(group, context))
+            state = state.with_group(classic_group_timers.note_changed_topics(group, names, context))
     return state
 
 

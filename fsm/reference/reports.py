@@ -695,10 +695,10 @@ REPORTS = (
         "Describing the group fails with GROUP_ID_NOT_FOUND, and its offsets do not expire. When a broker loads the "
         "log it is there again, at its epoch.",
         "Real in a migration, wherever classic members outlive the members of the consumer protocol. B's next join "
-        "without an id creates a classic group, and ends that.",
+        "without an id creates a classic group, which hides the old records until its own are deleted and compacted.",
         "Nothing.",
         "Refuse the join before the empty group is dropped (F46).",
-        "Delete the group again, or have the log loaded.",
+        "Have the log loaded: start the coordinator's broker again. Then delete the group.",
     ),
     Report(
         "W34",

@@ -660,7 +660,7 @@ def fail_over(spot: Spot) -> bool:
 
 
 def forget() -> bool:
-    """The weak spot that only the log shows (W33)."""
+    """The weak spot that the next broker shows (W33)."""
     with _node(settings(Spot.policy)) as (node, topics):
         group = _new_group("W33", _address(topics), topics, 1)
         print("W33  a classic join that is refused makes an empty consumer group disappear, but not from the log")

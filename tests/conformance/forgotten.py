@@ -1,6 +1,6 @@
 """W33 on a real Kafka: a classic join that is refused makes an empty consumer group disappear until a broker loads it.
 
-No property of a state shows it, as the log of the group is not looked at: the requests stand here.
+The path of the checker ends as the group is gone. That it comes back is seen here.
 """
 
 from __future__ import annotations

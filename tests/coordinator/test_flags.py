@@ -409,9 +409,14 @@ def late_for_a_round(rules: Dialect) -> Any:
 
 
 def returned_after_its_topic_has_grown(rules: Dialect) -> Any:
-    """The group as a topic has 6 partitions, of which the leader assigned 2, and as its next process joins."""
+    """The group as a topic has 6 partitions, of which the leader assigned 2, and as its next process joins; a topic of
+    nobody here changes nothing.
+    """
     found = with_static_member(rules, [], [0, 1])
-    found.host.change_topics({"foo": Topic(IDS["foo"], 6)})
+    foo = found.context.image.topics["foo"]
+    found.host.change_topics({"foo": foo, "nobodys": Topic("n" * 22, 1)})
+    assert found.states == "Stable"
+    found.host.change_topics({"foo": Topic(foo.topic_id, 6)})
     at_once = found.states
     found.come(name="s2", fresh_id="s2", group_instance_id="i1")
     return at_once, found.states
@@ -575,6 +580,18 @@ def test_a_flag_changes_what_it_says(choice: Choice) -> None:
 
 
 F20 = (Choice.REPLACEMENT_REBALANCES_IF_BUMPED, Choice.REPLACEMENT_REBALANCES_IF_STALE)
+
+
+@pytest.mark.parametrize(("release", "state"), [("fixed", "CompletingRebalance"), ("4.4.0", "Stable")])
+def test_a_leader_returns_with_one_more_topic(release: str, state: str) -> None:
+    """F45: what it skips assigned nothing of that."""
+    found = with_static_member(dialect(release), [], [])
+    topics = found.context.image.topics
+    everything = {"foo": list(range(topics["foo"].partitions))}
+    found = with_static_member(dialect(release), [], everything["foo"])
+    protocols = [{"name": "range", "metadata": subscribed("foo", "bar")}]
+    found.come(name="s2", fresh_id="s2", group_instance_id="i1", protocols=protocols)
+    assert found.states == state
 
 
 def test_a_conversion_bumps_while_a_member_has_something_to_give_up() -> None:

@@ -238,12 +238,14 @@ def members(group: str, client_id: str, facts: Sequence[Facts], log_of: Mapping[
     logs = _spans((log_of[f.source], f) for f in facts)
     ids = _spans((f.member_id, f) for f in facts if f.member_id)
     holds: dict[_Log, set[str]] = {log: set() for log in logs}
+    facts_of: dict[_Log, list[Facts]] = {log: [] for log in logs}
     for fact in facts:
         holds[log_of[fact.source]] |= {fact.member_id} - {""}
+        facts_of[log_of[fact.source]].append(fact)
     nameless = _is_nameless(client_id)
     shared = {log for log in logs if _at_once(holds[log], ids, enclosed=nameless)}
     if nameless:
-        shared |= {log for log in logs if not log.program and _may_share([f for f in facts if log_of[f.source] == log])}
+        shared |= {log for log in logs if not log.program and _may_share(facts_of[log])}
     joined = _join_logs(logs, holds)
     apart = len(joined) > 1 and (shared or nameless or _overlap(joined, logs))
     started_once = not nameless and sum(f.starts for f in facts) == 1 and not _at_once(set(ids), ids)
@@ -287,11 +289,11 @@ def _spans(named: Iterable[tuple[_T, Facts]]) -> dict[_T, _Span]:
 
 def _at_once(names: Iterable[_T], spans: Mapping[_T, _Span], *, enclosed: bool = False) -> bool:
     """Whether two of the names are in use at the same time. With `enclosed`, a name that is used only before the last
-    use of an earlier one counts too."""
+    use of an earlier one counts too; of two that begin in one whole second, either may follow the other."""
     open_: _Span | None = None
     for span in sorted((spans[name] for name in names), key=lambda one: (one.first_ms, -one.last_ms)):
         if open_ is not None:
-            between = span.last_ms < open_.last_ms
+            between = span.last_ms < open_.last_ms and (open_.first_ms < span.first_ms or span.first_ms % 1000 > 0)
             if (enclosed and between) or open_.overlaps(span):
                 return True
         if open_ is None or span.last_ms > open_.last_ms:

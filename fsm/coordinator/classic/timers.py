@@ -9,6 +9,7 @@ and `onUnloaded` of `GroupMetadataManager` of apache/kafka, branch 4.4.
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from fsm.coordinator.classic.draft import ClassicGroupDraft
@@ -121,12 +122,13 @@ def load(group: ClassicGroup, context: Context) -> Step[ClassicGroup]:
     return _take(group, context, Event.LOADED_OVER_CAPACITY if rebalances else Event.LOADED_WITH_MEMBERS)
 
 
-def note_changed_topics(group: ClassicGroup, context: Context) -> ClassicGroup:
-    """The group after the broker's metadata has changed: in some dialects it rebalances if its assignments are
-    outdated (F45).
+def note_changed_topics(group: ClassicGroup, names: AbstractSet[str], context: Context) -> ClassicGroup:
+    """The group after these topics have changed: in some dialects it rebalances if its assignments are outdated (F45).
+
+    Nothing is answered, stored or reported: members learn of it from their heartbeats.
     """
     notices = Choice.OUTDATED_REBALANCES in context.dialect and group.state is State.STABLE
-    if not (notices and is_outdated(group, context)):
+    if not notices or names.isdisjoint(group.subscribed_topics or ()) or not is_outdated(group, context):
         return group
     return _take(group, context, Event.ASSIGNMENTS_OUTDATED).state
 

@@ -377,17 +377,15 @@ class Choice(Enum):
     OUTDATED_REBALANCES = (
         "F45",
         "fixed",
-        "a classic group with such assignments rebalances if topics change, or as its static leader returns (W32)",
+        "a classic group with outdated assignments rebalances as its topics change or its static leader returns (W32)",
         "only its leader looks: a static one that returns takes topics as they are now for what it assigned from",
     )
-
     REFUSED_JOIN_KEEPS_GROUP = (
         "F46",
         "fixed",
-        "a classic join that is refused leaves an empty consumer group as it is (W33)",
-        "it ends the group in memory, but not in the log",
+        "an empty consumer group stays as it is if a classic member joins that it does not know (W33)",
+        "it is gone from memory, but not from the log",
     )
-
     FULL_REFUSAL_ENDS_PHASE = (
         "F47",
         "fixed",

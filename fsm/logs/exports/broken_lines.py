@@ -105,7 +105,7 @@ class Hanging(NamedTuple):
         if not place:
             return "\n".join(entry)
         parts = [head[self.message :].strip(), *map(str.strip, more)]
-        width = max(map(len, parts))
+        width = len(head) - self.message
         text = "".join(part if len(part) == width and " " not in part else f"{part} " for part in parts)
         return head[: self.message] + text.rstrip()
 

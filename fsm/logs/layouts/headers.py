@@ -290,12 +290,9 @@ def find_program_slots(header: Header, lines: Iterable[str], *, timed: bool = Fa
 
 
 _POD_NAME = re.compile(
-    r"pod/\S+\Z|(?:[a-z0-9-]{1,63}/)?[a-z][a-z0-9.-]{0,200}-[a-z0-9]{6,10}-[a-z0-9]{5}(?:[/ ]\S+)?\Z"
-    r"|[a-z][a-z0-9_-]{0,60}\.\d{1,4}\Z",
-    re.ASCII,
+    r"pod/\S+\Z|(?:[a-z0-9-]{1,63}/)?[a-z][a-z0-9.-]{0,200}-[a-z0-9]{6,10}-[a-z0-9]{5}(?:[/ ]\S+)?\Z", re.ASCII
 )
-"""As `kubectl` writes it, or as a deployment names it, with its namespace or container, or as processes of a Procfile
-are named: `worker.1`."""
+"""As `kubectl` writes it, or as a deployment names it, with its namespace or container."""
 _PROCESS_NAME = re.compile(
     r"(?=\S*\d)(?:[a-zA-Z][a-zA-Z0-9]*[-_.@/][\w.@/-]+|[0-9a-f]{12}(?:[0-9a-f]{52})?)\Z", re.ASCII
 )
@@ -357,8 +354,8 @@ def name_program(value: str, is_certain: bool) -> str:
 
     >>> name_program('app="orders", pod="orders-1"', False), name_program("node-1", False)
     ('orders-1', '~node-1')
-    >>> name_program("orders-7d9f8c6b5d-x2k4z", False), name_program("worker.1", False)  # however the field is called
-    ('orders-7d9f8c6b5d-x2k4z', 'worker.1')
+    >>> name_program("orders-7d9f8c6b5d-x2k4z", False)  # however the field is called
+    'orders-7d9f8c6b5d-x2k4z'
     """
     labels = _read_labels(value)
     names = find_program(labels)
