@@ -16,7 +16,7 @@ import numpy as np
 from fsm.logs import Format
 from fsm.logs.message import NoBearing
 from fsm.logs.reading.beginnings import LONGEST, Beginnings, Kinds
-from fsm.logs.reading.blocks import Numbers, words
+from fsm.logs.reading.blocks import Numbers, line_bounds, words
 from fsm.logs.reading.entries import (
     CANNOT_CONTINUE,
     CONTINUATION_WORDS,
@@ -65,9 +65,9 @@ class Lines(NamedTuple):
         return Block(self.offset + start, self.number + begin, self.data[start : int(self.bounds[end]) - 1])
 
 
-def split_lines(block: Block, bounds: Numbers, known: Knowledge) -> Lines:
-    """The lines of a block with these bounds, and their kinds."""
-    lines = Lines(*block[:3], bounds, np.empty(0, np.uint8))
+def split_lines(block: Block, known: Knowledge) -> Lines:
+    """The lines of a block, and their kinds."""
+    lines = Lines(*block[:3], line_bounds(block.data), np.empty(0, np.uint8))
     return lines._replace(kinds=known.kinds(lines))
 
 

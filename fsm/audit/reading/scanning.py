@@ -16,7 +16,7 @@ import numpy as np
 
 from fsm.audit.reading.line_kinds import CONTINUATION, DIGITS, ORPHAN, Knowledge, Lines, knowledge_of, split_lines
 from fsm.logs import Format
-from fsm.logs.reading.blocks import Numbers, Words, line_bounds
+from fsm.logs.reading.blocks import Numbers, Words
 from fsm.logs.reading.entries import (
     ENTRY_LIMIT,
     Block,
@@ -34,6 +34,7 @@ _SHAPE = 400
 _MOST_KEPT = 20_000
 """Orphan shapes in the cache."""
 _MOST_OPEN = 4 << 20
+_FEED = 10
 
 
 class Parsed(NamedTuple):
@@ -66,8 +67,6 @@ class Scanner:
         """The last entry is left out, because it may continue when the file grows. Not for framed entries."""
         self.left_out: Run | None = None
         """The first lines of that entry."""
-        self._bounds = line_bounds(b"")
-        """Those of the lines of the last block."""
 
     def scan(self) -> Iterator[Parsed]:
         """The entries in which a client was understood or should have been, orphans with a sign, and one orphan of each
@@ -80,11 +79,7 @@ class Scanner:
 
     def split(self, block: Block, known: Knowledge) -> Lines | None:
         """The lines of a block, and their kinds; None if it is a part of a line."""
-        return None if block.cut else split_lines(block, self._bounds, known)
-
-    def _count_feeds(self, data: bytes) -> int:
-        self._bounds = line_bounds(data)
-        return len(self._bounds) - 2
+        return None if block.cut else split_lines(block, known)
 
     def _scan(self, handle: DamageTolerant) -> Iterator[Parsed]:
         if self.reader.by_streams:
@@ -98,7 +93,7 @@ class Scanner:
         self._formats = tuple(self.reader.expected)
         known = knowledge_of(self._formats)
         opened: list[Run] = []  # the last entry so far, which may continue in the next block
-        for block in self.reader.blocks(handle, self._count_feeds):
+        for block in self.reader.blocks(handle, _count_feeds):
             lines = self.split(block, known)
             heads = np.flatnonzero(lines.kinds if lines is not None else ())
             if lines is None or not len(heads):
@@ -216,3 +211,7 @@ def parse_all(entries: Iterable[Entry], zone: tzinfo) -> Iterator[Parsed]:
 def _parse(entry: Entry, zone: tzinfo) -> Parsed:
     format_, records = parse_entry(entry, zone)
     return Parsed(entry, format_, records)
+
+
+def _count_feeds(data: bytes) -> int:
+    return int(np.count_nonzero(np.frombuffer(data, np.uint8) == _FEED))

@@ -199,9 +199,9 @@ class PieceReader:
                 return
             if block.cut and longest > LINE_LIMIT:
                 handle.problem = OSError(f"a line is longer than {longest >> 20} MB; it was read as far as that")
-            number, feeds = self.lines + 1, count_feeds(block.data)
+            number = self.lines + 1
             if start <= block.offset < end:
-                self.lines += feeds + 1
+                self.lines += count_feeds(block.data) + 1
             yield block._replace(number=number)
 
 
