@@ -250,7 +250,9 @@ class _Text:
         return self.data.split(b"\n")
 
     def parts(self) -> Iterator[_Text]:
-        """The text, and those parts from its beginning or to its end whose lines are shorter than all others."""
+        """The text, and those parts from its beginning or to its end whose lines are shorter than all others. Entries
+        begin in such a part: settings at the end of a log that was cut are none.
+        """
         yield self
         count = len(self)
         for backwards in (False, True):
@@ -259,7 +261,9 @@ class _Text:
             for end, start in pairwise(reversed(steps)):
                 if end - start >= max(_FEWEST_ALIKE, count / 5) and longest[start] <= _WIDTHS[-1]:
                     first, last = (count - end, count) if backwards else (0, end)
-                    yield _Text(b"\n".join(self.lines[first:last]) + b"\n")
+                    part = _Text(b"\n".join(self.lines[first:last]) + b"\n")
+                    if sum(map(_has_stamp, part.lines)) >= max(_FEWEST, len(part) / 10):
+                        yield part
 
 
 def find_broken(head: bytes) -> Broken | None:

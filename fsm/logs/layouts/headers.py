@@ -276,13 +276,17 @@ def find_program_slots(header: Header, lines: Iterable[str], *, timed: bool = Fa
     kinds = [token.kind for token in header.tokens if token.kind in SLOTS]
     last = len(kinds) if timed else max((i for i, kind in enumerate(kinds) if kind == "time"), default=0)
     rows = [match.groups() for line in lines if kinds and (match := header.pattern.match(line))]
-    syslog = _find_syslog_slots(header)
+    syslog, procfile = _find_syslog_slots(header), _find_procfile_slots(header)
     found: list[tuple[int, bool]] = []
     for i, role in enumerate(header.roles):
         values = [row[i].strip() for row in rows] if role in ("word", "logger") else []
         if sum('="' in value and bool(find_program(_read_labels(value)).places) for value in values) > len(values) / 2:
             found.append((i, False))
-        elif i < last and (_measure_share(values, _POD_NAME) > 0.5 or (i == 0 and _is_column(header, values))):
+        elif i < last and (
+            _measure_share(values, _POD_NAME) > 0.5
+            or (i == 0 and _is_column(header, values))
+            or (i in procfile and _measure_share(values, _PROCFILE_NAME) > 0.5)
+        ):
             found.append((i, True))
         elif (i < last and _measure_share(values, _PROCESS_NAME) > 0.5) or (i in syslog and values):
             found.append((i, False))
@@ -293,10 +297,24 @@ _POD_NAME = re.compile(
     r"pod/\S+\Z|(?:[a-z0-9-]{1,63}/)?[a-z][a-z0-9.-]{0,200}-[a-z0-9]{6,10}-[a-z0-9]{5}(?:[/ ]\S+)?\Z", re.ASCII
 )
 """As `kubectl` writes it, or as a deployment names it, with its namespace or container."""
+_PROCFILE_NAME = re.compile(r"[a-z][a-z0-9_-]{0,60}\.\d{1,4}\Z", re.ASCII)
+"""As processes of a Procfile are named: `worker.1`."""
 _PROCESS_NAME = re.compile(
     r"(?=\S*\d)(?:[a-zA-Z][a-zA-Z0-9]*[-_.@/][\w.@/-]+|[0-9a-f]{12}(?:[0-9a-f]{52})?)\Z", re.ASCII
 )
 """A name with a number, or the id of a container."""
+
+
+def _find_procfile_slots(header: Header) -> set[int]:
+    """The slots before a blank and a bar, as foreman prints the process, or between brackets, as Heroku does."""
+    tokens = header.tokens
+    slots = [i for i, token in enumerate(tokens) if token.kind in SLOTS]
+    return {
+        number
+        for number, i in enumerate(slots)
+        if tokens[i].kind == "inner"
+        or ([token.kind for token in tokens[i + 1 : i + 3]] == ["blank", "text"] and tokens[i + 2].what == "|")
+    }
 
 
 def _is_column(header: Header, values: Sequence[str]) -> bool:
