@@ -17,6 +17,7 @@ from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.audit.reading.piece import read_piece
 from fsm.audit.reading.unparsed import report_file
 from fsm.logs import formats
+from fsm.logs.exports.broken_lines import find_broken
 from fsm.logs.reading.pieces import WHOLE, Piece, cut
 
 WRITERS: Mapping[str, Writer] = {
@@ -109,3 +110,9 @@ def test_a_file_with_lines_without_a_time_is_read_as_one_piece(tmp_path: Path) -
     path = tmp_path / "A.log"
     path.write_text("".join(_write_parts(told, WRITERS["log4net"], WRITERS["no time"], 2)))
     assert len(list(cut(path, path.stat().st_size // 3))) == 1
+
+
+@pytest.mark.parametrize("scenario", ["i_j02_second_joins", "i_j07_maxpoll"])
+def test_settings_at_the_end_of_a_log_that_was_cut_are_no_folded_lines(scenario: str) -> None:
+    for data in logs("java")[scenario].values():
+        assert [find_broken(data[:end]) for end in range(500, 5000, 97)] == [None] * 47
