@@ -19,7 +19,7 @@ from fsm.conformance.families import SEVERAL_VERSIONS, TOPICS
 from fsm.conformance.follower import Expectation
 from fsm.conformance.peer import Observed
 from fsm.conformance.steps import Response, TopicChange, WalkRequest, record_group
-from fsm.coordinator.model.hash_order import string_hash
+from fsm.coordinator.model.hash_order import partition_of
 from fsm.errors import InputError
 from fsm.protocol import messages as m
 from fsm.protocol.error_codes import ErrorCode
@@ -361,18 +361,6 @@ def metadata(connection: Connection, *names: str) -> m.MetadataResponse:
 
 OFFSETS_TOPIC = "__consumer_offsets"
 FETCHED_BYTES = 4 << 20
-SMALLEST = 1 << 31
-
-
-def partition_of(group_id: str, partitions: int) -> int:
-    """The partition of a group's records.
-
-    >>> partition_of("g1", 4), partition_of("polygenelubricants", 50)
-    (2, 0)
-    """
-    code = string_hash(group_id)
-    distance = code if code < SMALLEST else 2 * SMALLEST - code
-    return 0 if code == SMALLEST else distance % partitions
 
 
 class OffsetsLog:

@@ -19,10 +19,10 @@ from fsm.coordinator import coordinator as steps
 from fsm.coordinator.classic.responses import PRINTED
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.host import Host
+from fsm.coordinator.model import hash_order
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.context import BrokerConfig, Context, Image
 from fsm.coordinator.model.groups import Groups
-from fsm.coordinator.model.hash_order import string_hash
 from fsm.coordinator.model.step import Answer, Request, Step
 from fsm.coordinator.storage.replay import replay_segment
 from fsm.protocol import messages as m
@@ -59,9 +59,7 @@ class Coordinators:
 
     def partition_of(self, group_id: str) -> int:
         """The partition of the group's records."""
-        code = string_hash(group_id)
-        distance = min(code, (1 << 32) - code)  # Kafka's: the absolute value of a signed number
-        return distance % len(self.leaders) if distance < 1 << 31 else 0
+        return hash_order.partition_of(group_id, len(self.leaders))
 
     def leader_of(self, group_id: str) -> int:
         """The broker that coordinates the group."""

@@ -9,7 +9,8 @@ import uuid
 from collections.abc import Callable
 from itertools import count
 
-from fsm.coordinator.model.hash_order import string_hash
+from fsm.conformance.broker_peer import OFFSETS_TOPIC, Topics
+from fsm.coordinator.model.hash_order import partition_of
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     ConsumerGroupDescribeRequest,
@@ -21,8 +22,6 @@ from fsm.wire.connection import Connection
 
 JOIN_EPOCH, LEAVE_EPOCH = 0, -1
 TIMEOUT_MS = 45_000
-PARTITIONS = 4
-"""`offsets.topic.num.partitions` of the broker."""
 
 
 def confirm_forgotten(
@@ -34,7 +33,8 @@ def confirm_forgotten(
     protocols = (JoinGroupRequestProtocol("range", b""),)
     join = JoinGroupRequest(group, TIMEOUT_MS, TIMEOUT_MS, "nobody", protocol_type="consumer", protocols=protocols)
     refusal = ErrorCode(connection.call(join).error_code)
-    _join_and_leave(connection, _beside(group), topic)  # what that stores shows what the broker knows
+    other = _beside(group, Topics(connection).partitions(OFFSETS_TOPIC))
+    _join_and_leave(connection, other, topic)  # what that stores shows what the broker knows
     after = _describe(connection, group)
     again = _describe(restart(), group)
     lines = [f"{before}; a stranger joins: {refusal.name}; then {after}; after the broker has started again {again}"]
@@ -42,15 +42,10 @@ def confirm_forgotten(
     return is_refused and after == ErrorCode.GROUP_ID_NOT_FOUND.name and before == again != after, lines
 
 
-def _beside(group: str) -> str:
+def _beside(group: str, partitions: int) -> str:
     """Another group of the same partition of `__consumer_offsets`."""
-    return next(name for i in count() if _partition_of(name := f"{group}-{i}") == _partition_of(group))
-
-
-def _partition_of(group: str) -> int:
-    """The group's partition of `__consumer_offsets`, by the absolute value of its signed hash code."""
-    code = string_hash(group)
-    return min(code, 2**32 - code) % PARTITIONS
+    at = partition_of(group, partitions)
+    return next(name for i in count() if partition_of(name := f"{group}-{i}", partitions) == at)
 
 
 def _join_and_leave(connection: Connection, group: str, topic: str) -> None:

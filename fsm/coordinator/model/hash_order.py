@@ -41,6 +41,17 @@ def string_hash(text: str) -> int:
     return code
 
 
+def partition_of(group_id: str, partitions: int) -> int:
+    """The partition of `__consumer_offsets` with the group's records, by the absolute value of its signed hash code.
+
+    >>> partition_of("g1", 4), partition_of("polygenelubricants", 50)
+    (2, 0)
+    """
+    code = string_hash(group_id)
+    distance = min(code, (1 << 32) - code)
+    return distance % partitions if distance < 1 << 31 else 0
+
+
 @cache
 def _halves(topic_id: TopicId) -> tuple[int, int]:
     raw = urlsafe_b64decode(topic_id + "==")

@@ -163,7 +163,7 @@ def _unescape(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _detect_controls(head: bytes) -> Recode | None:
-    """Tabs between columns, and colours, as rsyslog writes characters that control: `#011`, `#033`."""
+    """Tabs between columns, and colours, as rsyslog writes control characters: `#011`, `#033`."""
     if head.count(b"#011") + head.count(b"#033") < _FEWEST_ENDS:
         return None
     return lambda parts: (_OCTAL.sub(lambda one: bytes([int(one[1], 8)]), part) for part in _split_lines(parts))

@@ -30,7 +30,7 @@ from fsm.check.kafka.looks import OF_CONSUMERS, look_at_group
 from fsm.check.kafka.standing import OF_STANDING
 from fsm.check.kafka.standing import find_broken as find_outcasts
 from fsm.check.kafka.targets import EVEN, STICKY, ask_target
-from fsm.check.kafka.topics import Topics, mask
+from fsm.check.kafka.topics import CLUSTER, Topics, mask
 from fsm.check.model import Choice, Component, Look, Missed, Received, Step
 from fsm.coordinator import coordinator as broker
 from fsm.coordinator.consumer.invariants import Moment, find_broken
@@ -159,7 +159,7 @@ class CoordinatorModel:
         """The step on an input: a request, a timer that expires, or a failover."""
         context = self.context(at.topics)
         match given:
-            case Received(sender=sender, message=topics) if isinstance(topics, tuple):
+            case Received(sender, topics) if sender == CLUSTER:
                 changed = broker.change_image(at.state, context.image, self.context(topics))
                 return self._make_step(at, CoordinatorStep(changed), at._replace(topics=topics), sends=())
             case Received(sender, order, late):
