@@ -37,6 +37,23 @@ def test_a_counterexample_goes_as_it_was_found(folder: Path, capsys: pytest.Capt
     assert "broken: no partition has two users" in printed
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("classic-group", "--members", "3", "--max-size", "2", "--property", "a join phase waits for somebody"),
+        ("mixed-group", "--disturb", "expire", "--property", "a group that is gone is gone from the log"),
+        ("connect", "--settled", "--disturb", "config,crash", "--disturbances", "2"),
+    ],
+    ids=lambda asked: asked[0],
+)
+def test_so_does_one_of_each_model(asked: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With all options of the model, those that were not given, too."""
+    assert main(["check", *asked, "-o", str(tmp_path)]) == 1
+    (path,) = tmp_path.glob("*.yaml")
+    status, printed = replayed(capsys, str(path))
+    assert (status, "they do the same" in printed) == (0, True)
+
+
 def test_another_dialect_parts_from_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """4.3.1 takes the same path; a client that is mended does not come as far."""
     path = str(next(folder.glob("*-two-users.yaml")))

@@ -48,7 +48,7 @@ from fsm.check.kafka.live.replay import Replay
 from fsm.check.kafka.live.timed_replay import Timeouts, find_times
 from fsm.check.kafka.topics import CHANGES, CLUSTER, Topics
 from fsm.check.model import Condition, Goal, Model, Property, Queue, View, Wire
-from fsm.coordinator.model.context import Context
+from fsm.coordinator.model.context import UNLIMITED, Context
 from fsm.coordinator.model.dialect import Choice, Dialect
 from fsm.coordinator.model.persistent import PersistentMap
 from fsm.errors import InputError
@@ -99,7 +99,7 @@ def classic_group(
     search: bool = False,
     topic_changes: bool = False,
     compaction: bool = False,
-    max_size: int | None = None,
+    max_size: int = UNLIMITED,
 ) -> Model:
     """Members of the classic protocol and their coordinator.
 
@@ -122,7 +122,7 @@ def classic_group(
         kinds=kinds,
     )
     consumers = [ClassicModel(name, setting, mine, known) for name, mine in zip(names, strategies, strict=True)]
-    settings = replace(CLASSIC_SETTINGS, group_max_size=max_size or CLASSIC_SETTINGS.group_max_size)
+    settings = replace(CLASSIC_SETTINGS, group_max_size=max_size)
     context = Context(NOW, rules_of(coordinator), settings, known.image(()))
     hub = AnyCoordinator(names, known, context, moves=search, compacts=compaction)
     changes = (CLUSTER, "everything") if topic_changes else None
@@ -137,7 +137,7 @@ def classic_group(
             "with a search for the coordinator": search,
             "with changes of topics": topic_changes,
             "with compaction": compaction,
-            f"group.max.size {max_size}": bool(max_size),
+            f"group.max.size {max_size}": max_size < UNLIMITED,
         }
     )
 
