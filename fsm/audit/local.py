@@ -23,7 +23,7 @@ from fsm.audit.reading.records import Source, spool
 from fsm.audit.reading.routing import BY_GROUP, OF_FILE, Sent, in_order_of, receive, route, send
 from fsm.audit.rows import GroupRows, ObservedTransition, Seen
 from fsm.logs import Format, formats
-from fsm.logs.reading.pieces import WHOLE, Piece, is_gzip
+from fsm.logs.reading.pieces import WHOLE, cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def audit_files(paths: Iterable[Path], options: Options | None = None) -> Audit:
     """The audit of some log files. Raises OSError for a file that cannot be read."""
     options = options or Options()
     expected = options.formats or formats()
-    pieces = (Piece(str(path), 0, WHOLE, is_gzip(path)) for path in sorted(paths))
+    pieces = (piece for path in sorted(paths) for piece in cut(path, WHOLE))
     return audit_pieces((read_piece(piece, expected, options.zone) for piece in pieces), options.limits)
 
 

@@ -28,7 +28,7 @@ from fsm.kit.client_history import GROUP_APIS
 from fsm.logs import formats
 from fsm.logs.programs.exchanges import FORMATS, WIRE
 from fsm.logs.reading.entries import LINE_LIMIT
-from fsm.logs.reading.pieces import READ_ERRORS, WHOLE, Piece, PieceReader, is_gzip, reader_of
+from fsm.logs.reading.pieces import READ_ERRORS, WHOLE, Piece, PieceReader, reader_of
 from fsm.protocol.messages import OffsetCommitResponse
 from fsm.render.wording import many
 from fsm.scenario.texts import show_answer, show_request
@@ -268,7 +268,7 @@ def record(
 def _records(file: Path) -> Iterator[TraceRecord]:
     """The records of a log in any layout."""
     known = formats()
-    reader = reader_of(Piece(str(file), 0, WHOLE, is_gzip(file)), known)
+    reader = reader_of(Piece(str(file), 0, WHOLE), known)
     if isinstance(reader, PieceReader):
         found = Scanner(reader, signs_of_formats(known), UTC).scan()
     else:

@@ -148,8 +148,7 @@ class FileReader:
         """The update; None if records were sent to a wrong group before."""
         read: tuple[FileState, PieceRecords | None, PieceRecords]
         if learned is None or learned.whole:
-            piece = Piece(growth.path, 0, WHOLE, learned is None and _is_packed(growth.path))
-            tail = read_piece(piece, self.formats, self.zone, growth.cluster, growth.name)
+            tail = read_piece(Piece(growth.path, 0, WHOLE), self.formats, self.zone, growth.cluster, growth.name)
             read = replace(before, size=growth.size, gone=growth.gone), None, tail
         else:
             read = self._read_growing(before, growth, learned)
@@ -323,14 +322,6 @@ def _is_whole(path: str) -> bool:
     except OSError:
         return False
     return is_packed(start) or begins_segment(start)
-
-
-def _is_packed(path: str) -> bool:
-    try:
-        with Path(path).open("rb") as handle:
-            return is_packed(handle.read(_HEAD))
-    except OSError:
-        return False
 
 
 @lru_cache(maxsize=256)

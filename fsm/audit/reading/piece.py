@@ -237,6 +237,7 @@ def read_piece(
     Groups are called `cluster:group` if a cluster is given; results use `name` for the file if it is given.
     """
     reader, signs = reader_of(piece, formats), signs_of_formats(formats)
+    piece = reader.piece if isinstance(reader, PieceReader) else piece
     named = piece._replace(file=name or piece.file)
 
     def begin() -> tuple[PieceSummary, SourceRecords]:

@@ -262,7 +262,8 @@ class _Text:
                 if end - start >= max(_FEWEST_ALIKE, count / 5) and longest[start] <= _WIDTHS[-1]:
                     first, last = (count - end, count) if backwards else (0, end)
                     part = _Text(b"\n".join(self.lines[first:last]) + b"\n")
-                    if sum(map(_has_stamp, part.lines)) >= max(_FEWEST, len(part) / 10):
+                    enough = max(_FEWEST, -(-len(part) // 10))
+                    if sum(1 for _ in islice(filter(_has_stamp, part.lines), enough)) == enough:
                         yield part
 
 
@@ -278,8 +279,8 @@ def find_broken(head: bytes) -> Broken | None:
         _find_job(text, first)
         or _find_aligned(text)
         or find_boxed(first)
-        or _find_stamped(first)
-        or _find_hanging(first)
+        or _find_stamped(text)
+        or _find_hanging(text, first)
         or _find_reversed(text)
         or next((found for part in text.parts() if (found := _find_wrapped(part) or _find_folded(part))), None)
     )
@@ -323,17 +324,19 @@ def _find_aligned(text: _Text) -> Aligned | None:
     return Aligned(tuple(name.strip() for name in head.split("|")), tuple(ends))
 
 
-def _find_stamped(first: Sequence[bytes]) -> Stamped | None:
-    """At least a third of the lines are times, never two of them in a row."""
+def _find_stamped(text: _Text) -> Stamped | None:
+    """At least a third of the first lines are times, never two of them in a row."""
     found = Stamped(stamps.WITHIN)
-    alone = [found.begins((), line) for line in first]
-    is_pair = any(above and below for above, below in pairwise(alone))
-    return found if sum(alone) > max(_FEWEST, len(alone) / 3) and not is_pair else None
+    short = np.flatnonzero(text.lengths[:_FIRST_LINES] <= found.longest + 1).tolist()
+    most = max(_FEWEST, min(len(text), _FIRST_LINES) / 3)
+    alone = [i for i in short if found.begins((), text.line(i))] if len(short) > most else []
+    return found if len(alone) > most and all(below > above + 1 for above, below in pairwise(alone)) else None
 
 
-def _find_hanging(first: Sequence[bytes]) -> Hanging | None:
+def _find_hanging(text: _Text, first: Sequence[bytes]) -> Hanging | None:
     """Nearly all lines end with a place in a source file, or are indented far below one that does."""
-    if not any(line.startswith(b" " * _LEAST_HANGING) for line in first):
+    indented = np.flatnonzero(text.firsts[: len(first)] == ord(" ")).tolist()
+    if not any(first[i].startswith(b" " * _LEAST_HANGING) for i in indented):
         return None
     lines = [line for line in map(_decode, first) if line.strip()]
     ends = [bool(_split_place(line)[1]) for line in lines]

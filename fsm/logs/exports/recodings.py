@@ -164,7 +164,7 @@ def _unescape(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 def _detect_controls(head: bytes) -> Recode | None:
     """Tabs between columns, and colours, as rsyslog writes control characters: `#011`, `#033`."""
-    if head.count(b"#011") + head.count(b"#033") < _FEWEST_ENDS:
+    if head.count(b"#0") < _FEWEST_ENDS or head.count(b"#011") + head.count(b"#033") < _FEWEST_ENDS:
         return None
     return lambda parts: (_OCTAL.sub(lambda one: bytes([int(one[1], 8)]), part) for part in _split_lines(parts))
 

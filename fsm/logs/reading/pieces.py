@@ -26,10 +26,11 @@ from fsm.logs.reading.opening import (
     DamageTolerant,
     SizeLimited,
     is_coded,
+    is_packed,
     open_bytes,
     open_packed,
 )
-from fsm.logs.reading.segments import SegmentReader, begins_segment, is_segment
+from fsm.logs.reading.segments import SegmentReader, begins_segment
 from fsm.logs.reading.streams import StreamScanner, assemble_streams
 
 __all__ = [
@@ -43,7 +44,6 @@ __all__ = [
     "Unreadable",
     "cut",
     "from_bytes",
-    "is_gzip",
     "reader_of",
 ]
 
@@ -63,6 +63,7 @@ class Piece(NamedTuple):
     start: int
     end: int
     gzipped: bool = False
+    """It is compressed or encoded; `reader_of` finds out."""
 
 
 class Unreadable(NamedTuple):
@@ -70,13 +71,6 @@ class Unreadable(NamedTuple):
     reason: str
     begun: bool = False
     """Whether its beginning was read."""
-
-
-def is_gzip(path: Path) -> bool:
-    """Whether the content is compressed or encoded, by gzip or otherwise, whatever the file's name. Raises OSError like
-    `open`."""
-    head = _read_head(path)
-    return not begins_segment(head) and is_coded(head)
 
 
 def _read_head(path: Path) -> bytes:
@@ -92,9 +86,9 @@ def cut(path: Path, split_bytes: int, expected: Sequence[Format] = (), *, size: 
     """
     size = path.stat().st_size if size is None else size
     head = _read_head(path)
-    segment = begins_segment(head)
-    gzipped = not segment and is_coded(head)
-    if gzipped or segment or (size > split_bytes and learn_file(str(path), False, expected or formats()).whole):
+    segment, large = begins_segment(head), size > split_bytes
+    gzipped = not segment and (is_coded(head) if large else is_packed(head))
+    if gzipped or segment or (large and learn_file(str(path), False, expected or formats()).whole):
         yield Piece(str(path), 0, WHOLE, gzipped)
         return
     for start in range(0, max(size, 1), split_bytes):
@@ -102,12 +96,15 @@ def cut(path: Path, split_bytes: int, expected: Sequence[Format] = (), *, size: 
 
 
 def reader_of(piece: Piece, formats: Sequence[Format]) -> PieceReader | SegmentReader:
-    """The reader of a piece. A file that cannot be opened raises when it is read."""
+    """The reader of a piece, which knows whether the file is compressed or encoded, whatever its name. A file that
+    cannot be opened raises when it is read."""
     try:
-        whole = piece.start == 0 and not piece.gzipped and is_segment(Path(piece.file))
+        head = b"" if piece.start or piece.gzipped else _read_head(Path(piece.file))
     except OSError:
-        whole = False
-    return SegmentReader(piece.file, formats) if whole else PieceReader(piece, formats)
+        head = b""
+    if begins_segment(head):
+        return SegmentReader(piece.file, formats)
+    return PieceReader(piece._replace(end=WHOLE, gzipped=True) if is_coded(head) else piece, formats)
 
 
 def _count_feeds(data: bytes) -> int:

@@ -26,12 +26,6 @@ from fsm.protocol.records import to_json
 _FOLDER = re.compile(r"__consumer_offsets-(\d{1,10})")
 
 
-def is_segment(path: Path) -> bool:
-    """Whether the content is a segment, whatever the file's name. Raises OSError like `open`."""
-    with path.open("rb") as handle:
-        return begins_segment(handle.read(HEAD.size))
-
-
 def begins_segment(start: bytes) -> bool:
     """Whether a file that begins with these bytes is a segment: its first batch has a plausible head."""
     if len(start) < HEAD.size:
