@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 
 _RARE = (100_000, 50, 50)
 
@@ -21,7 +20,7 @@ def collect_rarely() -> Iterator[None]:
         gc.set_threshold(*usual)
 
 
-@cache
-def freeze_imports() -> None:
-    """Excludes imported modules from garbage collection in a Spark worker, which collects after each task."""
+def freeze() -> None:
+    """Excludes what a Spark worker keeps from garbage collection: modules, and the caches that grow. Spark collects after
+    each task; tasks leave no cycles, so that it would walk over all of that and find nothing."""
     gc.freeze()

@@ -16,5 +16,5 @@ from fsm.spark.columns import skip_pandas
 if __name__ == "__main__":
     skip_pandas()
     formats()
-    gc.freeze()  # each worker does so again, after its first task
+    gc.freeze()  # each worker does so again, after each task
     daemon.manager()

@@ -268,7 +268,7 @@ def run_on_spark(
             for batch in given:
                 for number in batch.column(0).to_pylist():
                     yield from to_batches(read(bins[number], plan, number))
-        collecting.freeze_imports()
+        collecting.freeze()
 
     def run_route(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return to_batches(route(_rows(given), plan.options.min_understood))
@@ -280,6 +280,7 @@ def run_on_spark(
         context = TaskContext.get()
         with collecting.collect_rarely():
             totals = judge(_rows(given), plan, context.partitionId() if context else 0)
+        collecting.freeze()
         yield pyarrow.RecordBatch.from_pydict({"totals": [pickle.dumps(totals)]})
 
     cores = spark.sparkContext.defaultParallelism
