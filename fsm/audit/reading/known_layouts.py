@@ -67,7 +67,9 @@ class KnownScanner(Scanner):
     def split(self, block: Block, known: Knowledge) -> Lines:
         """As `Scanner.split`. Raises `_Unexplained` if other layouts may be learned from the block."""
         lines = super().split(block, known)
-        if lines is None or not is_plain(block.data, self._modified_ms) or not self._are_explained(lines, known):
+        if lines is None or not is_plain(lines.data, lines.bounds, self._modified_ms):
+            raise _Unexplained
+        if not self._are_explained(lines, known):
             raise _Unexplained
         return lines
 
@@ -79,18 +81,21 @@ class KnownScanner(Scanner):
         alone |= np.frombuffer(lines.data + b"\n", np.uint8)[lines.bounds[:-1]] == _OBJECT
         alone[: heads[0] if len(heads) else None] = True
         names = [frozenset(one.name for one in owners) for owners in known.owners]
-        present = frozenset(names[kind] for kind in np.flatnonzero(np.bincount(kinds)).tolist())
-        hits = find_strange_words(present, self._expected).lines(lines.data, lines.bounds)
+        hits = np.empty(0, np.int64)
         if alone.any():
-            marked = self._marks.lines(lines.data, lines.bounds)
-            hits = np.union1d(hits[~alone[hits]], marked[alone[marked]])
+            hits = self._marks.lines(lines.data, lines.bounds)
+            hits = hits[alone[hits]]
+        if not alone.all():
+            present = frozenset(names[kind] for kind in np.flatnonzero(np.bincount(kinds)).tolist())
+            strange = find_strange_words(present, self._expected).lines(lines.data, lines.bounds)
+            hits = np.union1d(hits, strange[~alone[strange]])
         every = np.arange(len(kinds))
         first = np.where(alone, every, np.maximum.accumulate(np.where(kinds, every, 0)))
-        asked = zip(hits.tolist(), kinds[first[hits]].tolist(), alone[hits].tolist(), strict=True)
+        asked = zip(map(lines.line, hits.tolist()), kinds[first[hits]].tolist(), alone[hits].tolist(), strict=True)
         left = [
-            (lines.line(i), frozenset[str]() if is_alone else names[kind])
-            for i, kind, is_alone in asked
-            if not any(one.candidate.search(lines.line(i)) for one in known.owners[kind])
+            (line, frozenset[str]() if is_alone else names[kind])
+            for line, kind, is_alone in asked
+            if not any(one.candidate.search(line) for one in known.owners[kind])
         ]
         quotes = count_quotes(left, self._expected)
         self._quotes += quotes or 0

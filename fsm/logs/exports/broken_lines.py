@@ -18,7 +18,7 @@ import numpy as np
 
 from fsm.logs.exports.box_tables import Boxed, find_boxed
 from fsm.logs.layouts import stamps
-from fsm.logs.reading.blocks import line_bounds
+from fsm.logs.reading.blocks import Numbers, line_bounds
 from fsm.logs.reading.entries import CONTINUES
 
 
@@ -227,11 +227,12 @@ Broken = Boxed | Stamped | Hanging | Wrapped | Folded | Reversed | JobLog | Alig
 class _Text:
     """The lines at the beginning of a text; split only when all of them are needed."""
 
-    def __init__(self, head: bytes) -> None:
-        bounds = line_bounds(head)[: _MOST_LINES + 1]
+    def __init__(self, head: bytes, bounds: Numbers) -> None:
+        bounds = bounds[: _MOST_LINES + 1]
         self.data = head[: int(bounds[-1]) - 1]
         self.starts = bounds[:-1]
-        self.lengths = np.diff(bounds)
+        self.lengths = np.diff(bounds) - 1
+        """In bytes, without line feeds."""
         self.longest = self.line(int(self.lengths.argmax()))
         cells = np.frombuffer(self.data + b"\n", np.uint8)
         self.firsts = cells[self.starts]
@@ -242,36 +243,37 @@ class _Text:
 
     def line(self, i: int) -> bytes:
         start = int(self.starts[i])
-        end = self.data.find(b"\n", start)
-        return self.data[start : end if end >= 0 else len(self.data)]
+        return self.data[start : start + int(self.lengths[i])]
 
     @cached_property
     def lines(self) -> list[bytes]:
         return self.data.split(b"\n")
 
+    @cached_property
+    def has_entries(self) -> bool:
+        """Whether at least a tenth of the lines have a time."""
+        enough = max(_FEWEST, -(-len(self) // 10))
+        return sum(1 for _ in islice(filter(_has_stamp, self.lines), enough)) == enough
+
     def parts(self) -> Iterator[_Text]:
-        """The text, and those parts from its beginning or to its end whose lines are shorter than all others. Entries
-        begin in such a part: settings at the end of a log that was cut are none.
-        """
-        yield self
+        """Those parts from the beginning of the text or to its end whose lines are shorter than all others."""
         count = len(self)
         for backwards in (False, True):
             longest = np.maximum.accumulate(self.lengths[::-1] if backwards else self.lengths)
             steps = [0, *(np.flatnonzero(np.diff(longest)) + 1).tolist()]
             for end, start in pairwise(reversed(steps)):
-                if end - start >= max(_FEWEST_ALIKE, count / 5) and longest[start] <= _WIDTHS[-1]:
+                if end - start >= max(_FEWEST_ALIKE, count / 5) and longest[start] < _WIDTHS[-1]:
                     first, last = (count - end, count) if backwards else (0, end)
-                    part = _Text(b"\n".join(self.lines[first:last]) + b"\n")
-                    enough = max(_FEWEST, -(-len(part) // 10))
-                    if sum(1 for _ in islice(filter(_has_stamp, part.lines), enough)) == enough:
-                        yield part
+                    begin = int(self.starts[first])
+                    bounds = np.append(self.starts[first:last], self.starts[last - 1] + self.lengths[last - 1] + 1)
+                    yield _Text(self.data[begin : int(bounds[-1])], bounds - begin)
 
 
-def find_broken(head: bytes) -> Broken | None:
-    """How the lines of a text were broken; None if they were not."""
+def find_broken(head: bytes, bounds: Numbers | None = None) -> Broken | None:
+    """How the lines of a text with these bounds were broken; None if they were not."""
     if _QUOTED_PRINTABLE in head[:_MAIL_HEAD].lower() and _QUOTED.search(head, 0, _MAIL_HEAD):
         return Mail()
-    text = _Text(head)
+    text = _Text(head, line_bounds(head) if bounds is None else bounds)
     if len(text) > 2 and _ACTION.match(text.line(0)) and _ACTION.match(text.line(2)):
         return Bulk(_ACTION)
     first = text.data.split(b"\n", _FIRST_LINES)[:_FIRST_LINES]
@@ -282,8 +284,14 @@ def find_broken(head: bytes) -> Broken | None:
         or _find_stamped(text)
         or _find_hanging(text, first)
         or _find_reversed(text)
-        or next((found for part in text.parts() if (found := _find_wrapped(part) or _find_folded(part))), None)
+        or _find_cut(text)
+        # Entries begin in such a part: settings at the end of a log that was cut are none.
+        or next((found for part in text.parts() if (found := _find_cut(part)) and part.has_entries), None)
     )
+
+
+def _find_cut(text: _Text) -> Wrapped | Folded | None:
+    return _find_wrapped(text) or _find_folded(text)
 
 
 _MOST_LINES, _FIRST_LINES, _MAIL_HEAD = 4000, 401, 1 << 14
@@ -327,7 +335,7 @@ def _find_aligned(text: _Text) -> Aligned | None:
 def _find_stamped(text: _Text) -> Stamped | None:
     """At least a third of the first lines are times, never two of them in a row."""
     found = Stamped(stamps.WITHIN)
-    short = np.flatnonzero(text.lengths[:_FIRST_LINES] <= found.longest + 1).tolist()
+    short = np.flatnonzero(text.lengths[:_FIRST_LINES] <= found.longest).tolist()
     most = max(_FEWEST, min(len(text), _FIRST_LINES) / 3)
     alone = [i for i in short if found.begins((), text.line(i))] if len(short) > most else []
     return found if len(alone) > most and all(below > above + 1 for above, below in pairwise(alone)) else None
@@ -356,18 +364,19 @@ def _find_wrapped(text: _Text) -> Wrapped | None:
     """Full-width lines have different ends, and lines that begin no entry follow them."""
     if len(_decode(text.longest)) > _WIDTHS[-1]:
         return None
-    lines, plain = text.lines, text.data.isascii() and b"\r" not in text.data
-    lengths = list(map(len, lines if plain else map(_decode, lines)))
-    width = max(lengths)
-    full = np.flatnonzero(np.array(lengths[:-1]) == width).tolist()
-    if width not in _WIDTHS or len({lines[i][-_DIFFERENT:] for i in full}) < _FEWEST:
+    plain = text.data.isascii() and b"\r" not in text.data
+    lengths = text.lengths if plain else np.array([len(_decode(line)) for line in text.lines])
+    width = int(lengths.max())
+    full = np.flatnonzero(lengths[:-1] == width).tolist()
+    if width not in _WIDTHS or len({text.line(i)[-_DIFFERENT:] for i in full}) < _FEWEST:
         return None
+    lines = text.lines
     below = [lines[i + 1] for i in full]
     stamped = sum(_has_stamp(line) or line[:_ALIKE] == lines[i][:_ALIKE] for i, line in zip(full, below, strict=True))
     unexpected = sum(map(_is_unexpected, below))
     nearly = sum(
         width - _LONGEST_WORD < n < width - 1 and _is_unexpected(line)
-        for n, line in zip(lengths, lines[1:], strict=False)
+        for n, line in zip(lengths.tolist(), lines[1:], strict=False)
     )
     cut = stamped <= len(full) / 10 and unexpected >= max(len(full) / 2, nearly)
     return Wrapped(width) if cut else None

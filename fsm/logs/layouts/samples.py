@@ -28,7 +28,7 @@ from fsm.logs.layouts.marked_lines import Sample, sample_shapes
 from fsm.logs.layouts.pattern import parse_pattern
 from fsm.logs.layouts.quotes import FEWEST_PRINTED, find_related
 from fsm.logs.layouts.ties import are_ties_in_order
-from fsm.logs.reading.blocks import line_bounds
+from fsm.logs.reading.blocks import Numbers, line_bounds
 from fsm.logs.reading.entries import CONTINUES, LINE_LIMIT, Run
 from fsm.logs.reading.opening import READ_ERRORS, DamageTolerant, SizeLimited, open_bytes, open_packed
 
@@ -230,9 +230,9 @@ def _learn_blocks(blocks: Iterator[bytes], tail: bytes, modified_ms: int, format
     return learned if learned.layouts else learned._replace(falls=falls)
 
 
-def is_plain(block: bytes, modified_ms: int) -> bool:
-    """Whether the lines of a block are whole, and the oldest ones come first."""
-    return find_broken(block) is None and not _falls(block, stamps.Clock(UTC, modified_ms))
+def is_plain(block: bytes, bounds: Numbers, modified_ms: int) -> bool:
+    """Whether the lines of a block with these bounds are whole, and the oldest ones come first."""
+    return find_broken(block, bounds) is None and not _falls(block, stamps.Clock(UTC, modified_ms))
 
 
 def _falls(block: bytes, clock: stamps.Clock) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import chain
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -52,8 +54,8 @@ class Words:
 
     def lines(self, data: bytes, bounds: Numbers) -> Numbers:
         """The numbers of the lines between these bounds that contain any of the words."""
-        places = [start for one in self._automata for _, start, _ in one.find_matches_as_indexes(data)]
-        lines = np.searchsorted(bounds, np.array(places, np.int64), "right")
+        found = list(chain.from_iterable(one.find_matches_as_indexes(data) for one in self._automata))
+        lines = np.searchsorted(bounds, _places(found), "right")
         return np.flatnonzero(np.bincount(lines, minlength=len(bounds))[1 : len(bounds)])
 
     def lines_by_word(self, data: bytes, bounds: Numbers) -> dict[bytes, list[int]]:
@@ -61,10 +63,15 @@ class Words:
         out: dict[bytes, list[int]] = {}
         for words, automaton in zip(self._words, self._automata, strict=True):
             found = automaton.find_matches_as_indexes(data)
-            lines = np.searchsorted(bounds, np.array([start for _, start, _ in found], np.int64), "right") - 1
+            lines = np.searchsorted(bounds, _places(found), "right") - 1
             for (which, _, _), line in zip(found, lines.tolist(), strict=True):
                 out.setdefault(words[which], []).append(line)
         return out
+
+
+def _places(found: Sequence[tuple[int, int, int]]) -> Numbers:
+    """Where matches begin."""
+    return np.fromiter(map(itemgetter(1), found), np.int64, len(found))
 
 
 @lru_cache(maxsize=256)
