@@ -25,7 +25,7 @@ from fsm.audit.connect.table_path import TablePath as WorkerPath
 from fsm.audit.rows import At, Known, Place
 from fsm.logs.programs.connect_worker import FORMATS
 from fsm.logs.reading.entries import records_of
-from fsm.logs.reading.pieces import WHOLE, Piece, PieceReader, is_gzip
+from fsm.logs.reading.pieces import WHOLE, Piece, reader_of
 
 RECORDINGS = recordings.DATA / "connect-logs.tar.xz"
 
@@ -124,7 +124,7 @@ def compared(log: Path) -> Compared:
 
 def records(log: Path) -> Iterable[Known]:
     """What the lines of one worker say, in order."""
-    reader = PieceReader(Piece(str(log), 0, WHOLE, is_gzip(log)), FORMATS)
+    reader = reader_of(Piece(str(log), 0, WHOLE), FORMATS)
     for entry in reader.entries():
         for record in records_of(entry, UTC) or ():
             yield Known(record, At(record.ts_ms, Place(str(log), entry.offset)))

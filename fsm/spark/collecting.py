@@ -21,6 +21,6 @@ def collect_rarely() -> Iterator[None]:
 
 
 def freeze() -> None:
-    """Excludes what a Spark worker keeps from garbage collection: modules, and the caches that grow. Spark collects after
-    each task; tasks leave no cycles, so that it would walk over all of that and find nothing."""
+    """Excludes what a Spark worker keeps from garbage collection: modules, and the caches that grow. Spark collects
+    after each task; tasks leave no cycles, so it would walk over all of that and find nothing."""
     gc.freeze()

@@ -39,7 +39,7 @@ from fsm.logs.layouts.layout import ENDS, GAPS, Description, marks_of
 from fsm.logs.layouts.pattern import in_layout
 from fsm.logs.reading.entries import LINE_LIMIT, parse_entry
 from fsm.logs.reading.opening import DamageTolerant, open_packed
-from fsm.logs.reading.pieces import WHOLE, Piece, PieceReader, cut, from_bytes, is_gzip
+from fsm.logs.reading.pieces import WHOLE, Piece, PieceReader, cut, from_bytes
 from fsm.spark.options import Options
 from fsm.spark.sources import find, list_formats, pack_bins
 from fsm.trace import TraceRecord
@@ -646,7 +646,6 @@ def test_archives_are_refused(mode: Literal["w", "w:gz", "w:xz"], tmp_path: Path
     path = write(tmp_path / "a.log", JAVA["logback date"](told), told)
     with tarfile.open(tmp_path / "a.tar", mode) as archive:
         archive.add(path, "logs/a.log")
-    assert is_gzip(tmp_path / "a.tar")
     with pytest.raises(OSError, match="an archive of tar; unpack it first"):
         read(tmp_path / "a.tar", CLIENTS["java"])
 
@@ -657,7 +656,6 @@ def test_packed_twice(tmp_path: Path, inner: str) -> None:
     told = events("info")
     path = tmp_path / "a.log.gz"
     path.write_bytes(gzip.compress(pyarrow.compress(JAVA["logback date"](told).encode(), codec=inner, asbytes=True)))
-    assert is_gzip(path)
     found, _ = read(path, CLIENTS["java"])
     assert found == said(CLIENTS["java"], told, set())
 

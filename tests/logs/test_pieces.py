@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import bz2
 import gzip
 import lzma
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from fsm.logs import Format
 from fsm.logs.reading.entries import ENTRY_LIMIT, LINE_LIMIT, Entry
 from fsm.logs.reading.opening import DamageTolerant, open_packed
-from fsm.logs.reading.pieces import CHUNK, WHOLE, Piece, PieceReader, cut, from_bytes, is_gzip
+from fsm.logs.reading.pieces import CHUNK, WHOLE, Piece, PieceReader, cut, from_bytes, reader_of
 
 HASH = Format("hash", "test", b"#", re.compile(b"# "), re.compile(b""), lambda _entry, _zone: ())
 SMALL = b"# one\n  more\n  also its own.\n# two\n\n# three"
@@ -54,11 +55,22 @@ def test_gzip_is_known_by_its_content_and_never_cut(tmp_path: Path) -> None:
     packed, text = tmp_path / "packed.log", tmp_path / "text.gz"
     packed.write_bytes(gzip.compress(SMALL))
     text.write_bytes(SMALL)
-    assert is_gzip(packed)
-    assert not is_gzip(text)
     assert list(cut(packed, 10)) == [Piece(str(packed), 0, WHOLE, gzipped=True)]
     assert len(list(cut(text, 10))) == 5
-    assert read(next(cut(packed, 10))) == read(Piece(str(text), 0, WHOLE))
+
+
+@pytest.mark.parametrize("encode", [gzip.compress, base64.encodebytes], ids=["gzip", "base64"])
+def test_a_reader_knows_an_encoded_file(tmp_path: Path, encode: Callable[[bytes], bytes]) -> None:
+    """It is read whole, whether the driver saw that it is encoded, because it is large, or not."""
+    path = tmp_path / "a.log"
+    path.write_bytes(encode(SMALL * 10 + b"\n"))
+    assert list(cut(path, 10)) == [Piece(str(path), 0, WHOLE, gzipped=True)]
+    for found in (next(cut(path, WHOLE)), Piece(str(path), 0, path.stat().st_size)):
+        reader = reader_of(found, (HASH,))
+        assert isinstance(reader, PieceReader)
+        assert reader.piece == Piece(str(path), 0, WHOLE, gzipped=True)
+        assert len(list(reader.entries())) == 21
+        assert reader.lines == 10 * SMALL.count(b"\n") + 1
 
 
 def test_entries_of_a_whole_file(tmp_path: Path) -> None:
