@@ -39,7 +39,7 @@ from fsm.logs.layouts.layout import ENDS, GAPS, Description, marks_of
 from fsm.logs.layouts.pattern import in_layout
 from fsm.logs.reading.entries import LINE_LIMIT, parse_entry
 from fsm.logs.reading.opening import DamageTolerant, open_packed
-from fsm.logs.reading.pieces import WHOLE, Piece, PieceReader, cut, from_bytes
+from fsm.logs.reading.pieces import WHOLE, Piece, PieceReader, cut, from_bytes, reader_of
 from fsm.spark.options import Options
 from fsm.spark.sources import find, list_formats, pack_bins
 from fsm.trace import TraceRecord
@@ -90,7 +90,8 @@ def read(path: Path, client: Client, split_bytes: int = WHOLE) -> tuple[list[Tra
     """The records of a client in a file, in the order of their entries, and the layouts that were learned."""
     out, layouts = [], ()
     for piece in cut(path, split_bytes):
-        reader = PieceReader(piece, formats())
+        reader = reader_of(piece, formats())
+        assert isinstance(reader, PieceReader)
         for entry in reader.entries():
             format_, records = parse_entry(entry, UTC)
             if format_ and format_.name == client.name:
