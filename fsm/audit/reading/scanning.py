@@ -74,12 +74,16 @@ class Scanner:
 
         Raises one of `READ_ERRORS` if the file cannot be read further.
         """
-        for parsed in self.reader.read(self._scan):
-            yield parsed._replace(entry=self.reader.place(parsed.entry)) if self.reader.learned.reversed else parsed
+        return self.reader.read(self._scan_placed)
 
     def split(self, block: Block, known: Knowledge) -> Lines | None:
         """The lines of a block, and their kinds; None if it is a part of a line."""
         return None if block.cut else split_lines(block, known)
+
+    def _scan_placed(self, handle: DamageTolerant) -> Iterator[Parsed]:
+        if not self.reader.learned.reversed:
+            return self._scan(handle)
+        return (one._replace(entry=self.reader.place(one.entry)) for one in self._scan(handle))
 
     def _scan(self, handle: DamageTolerant) -> Iterator[Parsed]:
         if self.reader.by_streams:
