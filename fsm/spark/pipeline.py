@@ -54,8 +54,8 @@ BATCH_BYTES = 4 << 20
 """Size of packed records in one Arrow batch of a task."""
 _READING = 0.6
 """Share of the first stage in the displayed progress."""
-REDUCE_BYTES = 32 << 20
-"""Bytes of logs per task of the second stage, roughly: all cores have equally many tasks."""
+REDUCE_BYTES = 64 << 20
+"""Bytes of logs per task of the second stage, roughly: all cores have equally many tasks, of most logs at least two."""
 
 
 _COLUMNS = ("key", "kind", *Chunk._fields)
@@ -284,8 +284,8 @@ def run_on_spark(
         yield pyarrow.RecordBatch.from_pydict({"totals": [pickle.dumps(totals)]})
 
     cores = spark.sparkContext.defaultParallelism
-    rounds = min(64, max(1, -(-(size // REDUCE_BYTES) // cores)))
-    tasks = rounds * cores if size > REDUCE_BYTES >> 4 else 1
+    rounds = min(64, max(2 if size > REDUCE_BYTES else 1, -(-(size // REDUCE_BYTES) // cores)))
+    tasks = rounds * cores if size > REDUCE_BYTES >> 5 else 1
     # A range has exactly one row per partition, without a shuffle.
     sent: DataFrame = spark.range(0, len(bins), 1, len(bins)).mapInArrow(run_read, SCHEMA)
     if plan.cut:

@@ -410,13 +410,17 @@ class Pretty(NamedTuple):
         return is_closed
 
 
+_ENDS_OPEN = re.compile(rb"\{[^\S\n]*(?:\n|\Z)")
 _OPENS = re.compile(rb"(?:, |\S[^{\n]{0,200}[ \t])?([ \t]*)\{\s*\Z")
 
 
 def find_pretty(head: bytes) -> Pretty | None:
     """The indentation of a text of objects over several lines, from the most common one; None for any other text. Other
     lines may precede them if several objects are opened and closed."""
-    lines = head.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    head = head.removeprefix(b"\xef\xbb\xbf")
+    if _ENDS_OPEN.search(head) is None:
+        return None
+    lines = head.split(b"\n")
     indents = Counter(found[1] for line in lines if (found := _OPENS.match(line)))
     if not indents:
         return None
