@@ -16,6 +16,7 @@ from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.model.groups import Group
 from fsm.coordinator.model.timers import TimerKind
+from fsm.member.classic.invariants import OUTCAST
 from fsm.protocol.assignment import flatten
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
@@ -34,15 +35,8 @@ STAYS = "a member in good standing is not refused"
 FITS = "a group grows up to the limit of its type"
 OF_STANDING = (GOES, LEAVES, STAYS, FITS)
 """The invariants of a step."""
-OUTCAST = frozenset(
-    {
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.ILLEGAL_GENERATION,
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        ErrorCode.FENCED_INSTANCE_ID,
-    }
-)
-"""The errors after which a client is no member any more."""
+OUTCAST_OF_EITHER = OUTCAST | {ErrorCode.FENCED_MEMBER_EPOCH}
+"""The errors after which a client of either protocol is no member any more."""
 
 
 def find_broken(
@@ -55,7 +49,7 @@ def find_broken(
     here = {*_list_members(after), *getattr(after, "pending_join_members", ())}
     if not here.isdisjoint(_list_leaving(before, given)):
         yield LEAVES
-    if _stands_well(before, given, context) and any(_error_of(one) in OUTCAST for one in answers):
+    if _stands_well(before, given, context) and any(_error_of(one) in OUTCAST_OF_EITHER for one in answers):
         yield STAYS
     is_same = type(before) is type(after)
     if _count_places(after, is_same) > max(len(members) if is_same else 0, _limit_of(after, context)):
