@@ -130,6 +130,7 @@ def mixed_group(
             "W1": asked.w1,
             "W14": asked.upgrades_unsynced,
             "W15": asked.downgrades_waiting,
+            "W33": asked.is_forgotten,
             "early": asked.joins_early,
             "interrupted": asked.keeps_too_long,
             "late_join": asked.joins_late,
@@ -192,8 +193,7 @@ class _MixedGroupProperties(ClassicGroupProperties):
         return holds
 
     def _is_ended(self, view: View) -> Mask:
-        holds: Mask = view.of(BROKER, "forgotten") == 0
-        return holds
+        return ~self.is_forgotten(view)
 
     def goal(self) -> Goal:
         """The goal; that of a consumer group relies on rebalance timers."""
@@ -209,6 +209,11 @@ class _MixedGroupProperties(ClassicGroupProperties):
         fresh = (view.of(BROKER, "has members") == 1) & (view.of(BROKER, "has a protocol") == 0)
         early: Mask = fresh & (view.of(BROKER, "consumer") == 0) & self._is_under_way(view, "consumer joins")
         return early
+
+    def is_forgotten(self, view: View) -> Mask:
+        """Whether the log still has a group that the coordinator has dropped."""
+        found: Mask = view.of(BROKER, "forgotten") == 1
+        return found
 
     def is_refused(self, view: View) -> Mask:
         """Whether a join reaches a group of the other type and the migration policy refuses it."""
