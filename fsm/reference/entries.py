@@ -650,6 +650,14 @@ WEAK_SPOTS = Section(
             "The others wait for the rebalance timeout; eager ones use nothing. Observed on a real broker of 4.4.0.",
             tests=(f"{_FOUND}cures.py::test_a_full_group_does_not_wait_for_whom_it_refuses",),
         ),
+        Entry(
+            "W35",
+            "A static classic member restarts with a subscription to other topics, and joins within its session. The "
+            "group does not rebalance: the member gets the assignment of its earlier process.",
+            "Topics that nobody else subscribes to stay unused until a member joins, leaves or changes its "
+            "subscription. Observed with Java consumers of 4.4.0.",
+            tests=(f"{_FOUND}cures.py::test_a_static_member_returns_with_another_subscription",),
+        ),
     ),
     remark="Consequence",
 )

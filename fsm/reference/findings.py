@@ -29,7 +29,7 @@ class Scene(NamedTuple):
 def _argument(value: Any) -> str:
     if isinstance(value, Mapping):
         return " " + ",".join(f"{name}:{count}" for name, count in value.items())
-    return "" if value is True else f' "{value}"'
+    return "" if value is True else f" {value}" if str(value).isalnum() else f' "{value}"'
 
 
 _LEFT_OUT = "a full heartbeat that leaves out what is being assigned (W9, and W1 if the response is lost, too)"
@@ -210,10 +210,7 @@ class Broken(NamedTuple):
 
     def command(self) -> str:
         """The command that shows it."""
-        given = [
-            f"--{name.replace('_', '-')}" + ("" if value is True else f" {value}")
-            for name, value in self.options.items()
-        ]
+        given = [f"--{name.replace('_', '-')}" + _argument(value) for name, value in self.options.items()]
         given += [f"--disturb {','.join(self.kinds)}"] if self.kinds else []
         given += [f"--disturbances {len(self.kinds)}"] if len(self.kinds) > 1 else []
         given += [f"--known {','.join(self.known)}"] if self.known else []
@@ -281,6 +278,15 @@ ELSEWHERE = (
         _SETTLES,
         _always(13),
         "W32",
+    ),
+    Broken(
+        "classic-group",
+        {"static": True, "members": 1, "topics": {"foo": 1, "bar": 1}},
+        ("resubscribe", "restart"),
+        ("late_join",),
+        _SETTLES,
+        _always(11),
+        "W35",
     ),
     Broken(
         "classic-group", {"members": 3, "max_size": 2}, (), (), "a join phase waits for somebody", _always(25), "W34"

@@ -719,6 +719,26 @@ REPORTS = (
         "Start no more members than the limit.",
     ),
     Report(
+        "W35",
+        "A static member that returns with another subscription does not read its new topics",
+        "All releases; observed with Java consumers and a broker of 4.4.0.",
+        "fsm check classic-group --static --members 1 --topics foo:1,bar:1 --disturb resubscribe,restart "
+        '--disturbances 2 --known late_join --property "the group settles"',
+        (
+            "Static members A, which leads, and B read topic 1. B is deployed with a subscription to topics 1 and 2.",
+            "It joins before its session ends. The protocol is the same: B gets its generation and its assignment.",
+            "A is deployed so, too. As the leader it is told to skip the assignment (KIP-814).",
+        ),
+        "Nobody reads topic 2 until the next rebalance; the group is Stable, and all members run. It was observed for "
+        "6 s, until another member joined. A Java consumer that is assigned a topic to which it does not subscribe any "
+        "more rejoins.",
+        "Certain whenever static members are deployed with a new topic faster than their session timeout.",
+        "Nothing: each process learns its own assignment only.",
+        "Rebalance a stable group if a process that takes a static member's place subscribes to other topics (F48), as "
+        "it does if a running member changes its subscription. It costs a rebalance for each such process.",
+        "After such a deployment remove a static member (`removeMembersFromConsumerGroup`), or add one and stop it.",
+    ),
+    Report(
         "H17",
         "An assignment of an earlier membership is applied",
         "Java consumers 4.3.0 to 4.4.0, since KAFKA-20106; observed on a broker of 4.4.0 (raw requests).",

@@ -483,6 +483,20 @@ def test_topics_change_while_a_static_leader_is_away(rules: Rules, protocol: str
     assert states in (0, verdict.states)
 
 
+@pytest.mark.parametrize(("protocol", "states"), [("eager", 7_612), ("cooperative", 7_810)])
+def test_a_static_member_returns_with_another_subscription(protocol: str, states: int) -> None:
+    """W35 ends there; without its cure the group is stable, and nobody uses the new topic."""
+
+    def returned(rules: Rules) -> Verdict:
+        model = classic_group(1, static=True, topics={"foo": 1, "bar": 1}, protocol=protocol, coordinator=rules)
+        return check(model, disturb=["resubscribe", "restart"], disturbances=2, every=True)
+
+    assert (returned(FIXED).word, returned(FIXED).states) == ("holds", states)
+    without_it = returned(broker_without(Coordinator.NEW_SUBSCRIPTION_REBALANCES))
+    assert lengths(without_it) == {"no stable member is assigned an unsubscribed topic": 11, "the group settles": 11}
+    assert [one.replayed and one.replayed.differs for one in without_it.violations] == ["", ""]
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize(
     ("rules", "word", "states"),

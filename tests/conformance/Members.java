@@ -23,7 +23,9 @@ import org.apache.kafka.common.serialization.StringSerializer;
  *  and B joins and closes. As B joins, C commits in its revoked callback and does there what the scene is called; only
  *  in `interrupts` members commit automatically.
  *  `recreated`: a group of KIP-848, a topic of two. It is deleted and made anew as A owns both; then B joins.
- *  `grows`: a classic group, a topic of one. A is static and closes; the topic grows, A returns, and then B joins. */
+ *  `grows`: a classic group, a topic of one. A is static and closes; the topic grows, A returns, and then B joins.
+ *  `resubscribes`: a classic group that reads another topic, of three. A and B are static; B and then A, which leads,
+ *  close and return with a subscription to the topic, too; then D joins. */
 public class Members {
     static final int WORK_MS = 1_000, WITH_B_MS = 6_000, AFTER_B_MS = 4_000;
     static String bootstrap, group, topic, scene;
@@ -33,18 +35,20 @@ public class Members {
 
     static class Member extends Thread implements ConsumerRebalanceListener {
         final String who;
+        final List<String> topics;
         final KafkaConsumer<String, String> consumer;
         final CountDownLatch assigned = new CountDownLatch(1);
         volatile boolean disturbed, closes;
 
-        Member(String who) {
+        Member(String who, String... topics) {
             this.who = who;
+            this.topics = List.of(topics);
             var settings = new HashMap<String, Object>(Map.of("bootstrap.servers", bootstrap, "group.id", group,
                 "client.id", who, "auto.offset.reset", "earliest", "metadata.max.age.ms", "500"));
             settings.putAll(scene.equals("recreated") ? Map.of("group.protocol", "consumer") : Map.of(
                 "partition.assignment.strategy", RangeAssignor.class.getName(), "heartbeat.interval.ms", "300",
-                "session.timeout.ms", "10000", "enable.auto.commit", scene.equals("interrupts")));
-            if (scene.equals("grows") && who.equals("A")) {
+                "session.timeout.ms", "30000", "enable.auto.commit", scene.equals("interrupts")));
+            if (scene.equals("grows") && who.equals("A") || scene.equals("resubscribes") && !who.equals("D")) {
                 settings.put("group.instance.id", who);
             }
             consumer = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer());
@@ -52,7 +56,7 @@ public class Members {
         }
 
         @Override public void run() {
-            consumer.subscribe(List.of(topic), this);
+            consumer.subscribe(topics, this);
             while (!closes) {
                 try {
                     var records = consumer.poll(Duration.ofMillis(100));
@@ -119,11 +123,13 @@ public class Members {
         group = given[1];
         topic = given[2];
         scene = given[3];
-        partitions = Map.of("recreated", 2, "grows", 1).getOrDefault(scene, 4);
+        partitions = Map.of("recreated", 2, "grows", 1, "resubscribes", 1).getOrDefault(scene, 4);
         var producer = new Thread(Members::produce);
         producer.setDaemon(true);
         producer.start();
-        var first = new Member("A");
+        var resubscribes = scene.equals("resubscribes");
+        var other = topic + "-other";
+        var first = new Member("A", resubscribes ? other : topic);
         first.assigned.await();
         var woken = first;
         if (scene.equals("recreated")) {
@@ -133,17 +139,27 @@ public class Members {
             Thread.sleep(WORK_MS);
             first.close();
             grow();
-            first = new Member("A");
+            first = new Member("A", topic);
             first.assigned.await();
             Thread.sleep(WITH_B_MS);
             woken = first;
+        } else if (resubscribes) {
+            var follows = new Member("B", other);
+            follows.assigned.await();
+            follows.close();
+            woken = new Member("B", other, topic);
+            woken.assigned.await();
+            first.close();
+            first = new Member("A", other, topic);
+            first.assigned.await();
+            Thread.sleep(WITH_B_MS);
         } else {
-            woken = new Member("C");
+            woken = new Member("C", topic);
             woken.assigned.await();
             Thread.sleep(2 * WORK_MS);
             woken.disturbed = true;
         }
-        var joins = new Member("B");
+        var joins = resubscribes ? new Member("D", other, topic) : new Member("B", topic);
         joins.assigned.await();
         Thread.sleep(WITH_B_MS);
         joins.close();

@@ -7,8 +7,8 @@ order, with the ids and epochs of this broker; every answer must equal the model
 partition without a user, or two users whose heartbeats and commits are accepted. A late request has a connection of its
 own, and its answer is ignored. Exit status 1 if the broker deviates from the model, which is then wrong. With
 `--disturb` the path of any counterexample is run. W4, which is fixed in the latest release, runs by the rules of the
-broker's release (`KAFKA_RELEASE=4.1.2`). For W28, W29 and W33 the broker is started again. For W22, W23 and
-W27 Java clients are run, for W26 workers of Connect: requests do not show what an application does.
+broker's release (`KAFKA_RELEASE=4.1.2`). For W28, W29 and W33 the broker is started again. For W22, W23, W27,
+W32 and W35 Java clients are run, for W26 workers of Connect: requests do not show what an application does.
 """
 
 from __future__ import annotations
@@ -32,7 +32,17 @@ from forgotten import confirm_forgotten
 from full_group import SIZE, confirm_full
 from hanging import NUMBER as HANGING
 from hanging import confirm_hanging
-from java_members import EAGER, PARTITIONS, RECREATED_PARTITIONS, confirm_grown, confirm_recreated, confirm_woken
+from java_members import (
+    EAGER,
+    OTHER,
+    OTHER_PARTITIONS,
+    PARTITIONS,
+    RECREATED_PARTITIONS,
+    confirm_grown,
+    confirm_recreated,
+    confirm_resubscribed,
+    confirm_woken,
+)
 from kafka_broker import RELEASE, STEPS, TOOLS, NoBrokerError, broker
 from kafka_broker import Kafka as Node
 from rejoining import NUMBER, confirm_rejoining
@@ -634,6 +644,15 @@ def grow(address: tuple[str, int], topics: Topics) -> bool:
     return _show(*confirm_grown(address, group))
 
 
+def resubscribe(address: tuple[str, int], topics: Topics) -> bool:
+    """The weak spot of static members that return with another subscription (W35)."""
+    group = _new_group("W35", address, topics, 1)
+    topics.ensure(group + OTHER, OTHER_PARTITIONS)
+    wait_for_partitions(topics, group + OTHER, OTHER_PARTITIONS)
+    print("W35  static Java consumers that return with a subscription to one topic more do not read it")
+    return _show(*confirm_resubscribed(address, group))
+
+
 def freeze(address: tuple[str, int], _topics: Topics) -> bool:
     """The weak spot that only workers of Connect show (W26)."""
     print(f"W26  a Connect worker {TOOLS} that stood still for its session runs what another one was given")
@@ -755,7 +774,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         kinds = tuple(args.disturb.split(","))
         model = replace(consumer_group(client=args.client), goal=None)
         chosen = [Spot("path", f"the shortest with {args.disturb}", model, kinds, args.disturbances, "")]
-    beside = {NUMBER: rejoin, HANGING: hang, "W23": recreate, "W26": freeze, "W27": wake, "W32": grow}
+    clients = {"W23": recreate, "W26": freeze, "W27": wake, "W32": grow, "W35": resubscribe}
+    beside = {NUMBER: rejoin, HANGING: hang, **clients}
     failing = [] if args.disturb else [one for one in failing_over() if not args.numbers or one.number in args.numbers]
     others = [
         act for number, act in beside.items() if not args.disturb and (not args.numbers or number in args.numbers)

@@ -1,8 +1,9 @@
-"""W23, W27 and W32 on a real Kafka, with real Java consumers (`Members.java`): what they read, no request shows.
+"""W23, W27, W32 and W35 on a real Kafka, with real Java consumers (`Members.java`): what they read, no request shows.
 
 W27: an eager member C loses one partition to B and keeps another one; in its revoked callback it is woken up or
 interrupted, or the callback returns. W23: B joins as the topic that A owns is made anew.
 W32: the topic of A, which is static and leads, grows while it is away; then B joins.
+W35: A and B, which are static, return one after the other with a subscription to one topic more; then D joins.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from kafka_broker import java_client
 
 EAGER = ("returns", "wakes", "interrupts")
 PARTITIONS, RECREATED, RECREATED_PARTITIONS, GROWS = 4, "recreated", 2, "grows"
+RESUBSCRIBES, OTHER, OTHER_PARTITIONS = "resubscribes", "-other", 3
+"""A scene, and the second topic of its group: what its name ends with, and its partitions."""
 LIMIT_S = 120.0
 Event = Mapping[str, Any]
 Confirmed = tuple[bool, list[str]]
@@ -64,6 +67,20 @@ def confirm_grown(address: tuple[str, int], group: str) -> Confirmed:
     )
     lines = [f"A is back, and owns {owned}: {before} records of partition 1 are read in {joined - back:.1f} s"]
     return owned == [0] and before == 0 < after, [*lines, f"B joins: {after} records of it are read"]
+
+
+def confirm_resubscribed(address: tuple[str, int], group: str) -> Confirmed:
+    """Whether nobody reads the topic to which A and B subscribe as they return, until D joins; and the observations."""
+    seen = _Seen(address, group, RESUBSCRIBES)
+    _, away = seen.find("A", "closed")
+    _, back = seen.find("A", "assign", since=away)
+    _, joined = seen.find("D", "assign")
+    before, after = (
+        sum(seen.count_read(who, 0, begin, end) for who in "ABD")
+        for begin, end in ((0.0, joined), (joined, float("inf")))
+    )
+    lines = [f"A and B are back with one topic more: {before} records of it are read in {joined - back:.1f} s"]
+    return before == 0 < after, [*lines, f"D joins: {after} records of it are read"]
 
 
 class _Seen:

@@ -20,6 +20,7 @@ from confirm import (
     questions,
     recreate,
     rejoin,
+    resubscribe,
     settings,
     spots,
     wake,
@@ -86,6 +87,10 @@ def test_a_java_client_whose_topic_is_made_anew_reads_what_another_one_has(peer:
 
 def test_a_java_client_that_leads_and_returns_after_its_topic_has_grown_leaves_the_rest_unread(peer: Peer) -> None:
     assert grow(*peer)
+
+
+def test_static_java_clients_that_return_with_one_topic_more_do_not_read_it(peer: Peer) -> None:
+    assert resubscribe(*peer)
 
 
 def test_a_connect_worker_that_stood_still_runs_what_another_one_was_given(peer: Peer) -> None:

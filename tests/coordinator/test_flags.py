@@ -422,6 +422,23 @@ def returned_after_its_topic_has_grown(rules: Dialect) -> Any:
     return at_once, found.states
 
 
+def returned_with_another_topic(rules: Dialect) -> Any:
+    return came_back_subscribed(rules, "foo", "bar")
+
+
+def came_back_subscribed(rules: Dialect, *topics: str, **fields: Any) -> str:
+    """The state of a group of two as the next process of a static member that does not lead joins it."""
+    found = mixed(rules)
+    for name in ("i1", "i2"):
+        found.come(name=name, fresh_id=name, group_instance_id=name)
+    found.wait(6_000)
+    leader, follower = (str(found.answered[i]["member_id"]) for i in ("i1", "i2"))
+    found.share(leader, 1, group_instance_id="i1", assigns={leader: {"foo": [0]}, follower: {"foo": [1]}})
+    protocols = [{"name": "range", "metadata": subscribed(*topics)}]
+    found.come(name="s2", fresh_id="s2", group_instance_id="i2", **{"protocols": protocols, **fields})
+    return found.states
+
+
 def converted_before_its_assignment(rules: Dialect) -> Any:
     found = mixed(rules)
     static_member(found, "s1")
@@ -562,6 +579,7 @@ SIDES: dict[Choice, Both] = {
         ("PreparingRebalance", "CompletingRebalance"),
         ("Stable", "Stable"),
     ),
+    Choice.NEW_SUBSCRIPTION_REBALANCES: (returned_with_another_topic, "PreparingRebalance", "Stable"),
     Choice.REFUSED_JOIN_KEEPS_GROUP: (stranger_joins_an_empty_group, ["g"], []),
     Choice.FULL_REFUSAL_ENDS_PHASE: (refused_while_another_one_waits, "CompletingRebalance", "PreparingRebalance"),
     Choice.REPLACEMENT_REBALANCES_IF_WAITING: (replaced_while_another_one_waits, "PreparingRebalance", "Stable"),
@@ -582,14 +600,19 @@ def test_a_flag_changes_what_it_says(choice: Choice) -> None:
 F20 = (Choice.REPLACEMENT_REBALANCES_IF_BUMPED, Choice.REPLACEMENT_REBALANCES_IF_STALE)
 
 
-@pytest.mark.parametrize(("release", "state"), [("fixed", "CompletingRebalance"), ("4.4.0", "Stable")])
-def test_a_leader_returns_with_one_more_topic(release: str, state: str) -> None:
-    """F45: what it skips assigned nothing of that."""
-    found = with_static_member(dialect(release), [], [0, 1])
-    assert found.context.image.topics["foo"].partitions == 2
-    protocols = [{"name": "range", "metadata": subscribed("foo", "bar")}]
-    found.come(name="s2", fresh_id="s2", group_instance_id="i1", protocols=protocols)
-    assert found.states == state
+@pytest.mark.parametrize(
+    ("topics", "fields", "state"),
+    [
+        (("foo",), {}, "Stable"),
+        (("bar",), {}, "PreparingRebalance"),
+        (("foo", "bar"), {}, "PreparingRebalance"),
+        ((), {"protocols": [{"name": "range", "metadata": ""}]}, "Stable"),
+    ],
+    ids=["the same", "another", "one more", "unreadable"],
+)
+def test_a_static_member_returns_with_a_subscription(topics: tuple[str, ...], fields: dict, state: str) -> None:
+    """F48: only other topics rebalance the group."""
+    assert came_back_subscribed(dialect("fixed"), *topics, **fields) == state
 
 
 def test_a_conversion_bumps_while_a_member_has_something_to_give_up() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Container, Mapping
 
 from fsm.coordinator.classic import responses
 from fsm.coordinator.classic.draft import ClassicGroupDraft
-from fsm.coordinator.model.classic_group import ClassicGroup, ClassicGroupMember, ClassicMembers, consumer_topics
+from fsm.coordinator.model.classic_group import ClassicGroup, ClassicGroupMember, consumer_topics
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.model.step import Refused, Request, Step
@@ -177,7 +177,7 @@ def _replace_static(
     draft.replaced = holder
     afterwards = draft.members.without(holder.member_id).set(member)
     is_same = draft.state is State.STABLE and afterwards.elected_protocol() == draft.protocol_name
-    if not is_same or _needs_rebalance(draft, holder, afterwards):
+    if not is_same or _needs_rebalance(draft, holder, member):
         _store_new_id(draft, member, stored)
         draft.take_row(_ending(draft, Event.STATIC_REPLACED, prepares=True))
         return
@@ -201,15 +201,28 @@ def _store_new_id(draft: ClassicGroupDraft, member: ClassicGroupMember, stored: 
     draft.take_row(Event.STORED_ID_REPLACED)
 
 
-def _needs_rebalance(draft: ClassicGroupDraft, holder: ClassicGroupMember, afterwards: ClassicMembers) -> bool:
-    """Whether the dialect begins a rebalance as a process takes this member's place: it owes a join (F33), or it leads
-    and its assignments are outdated by the topics or by its new subscription (F45).
+def _needs_rebalance(draft: ClassicGroupDraft, holder: ClassicGroupMember, member: ClassicGroupMember) -> bool:
+    """Whether the dialect begins a rebalance as a process takes this member's place: it owes a join (F33), it leads and
+    its assignments are outdated (F45), or it subscribes to other topics (F48).
     """
     rules = draft.context.dialect
     if Choice.OWED_JOIN_REBALANCES in rules and owes_join(draft, holder):
         return True
+    if Choice.NEW_SUBSCRIPTION_REBALANCES in rules and _subscribes_otherwise(draft, holder, member):
+        return True
     is_watching = Choice.OUTDATED_REBALANCES in rules and draft.is_leader(holder.member_id)
-    return is_watching and is_outdated(draft, draft.context, afterwards)
+    return is_watching and is_outdated(draft, draft.context)
+
+
+def _subscribes_otherwise(group: ClassicGroup, holder: ClassicGroupMember, member: ClassicGroupMember) -> bool:
+    """Whether a consumer subscribes to other topics than the member whose place it takes."""
+    if group.protocol_type != PROTOCOL_TYPE:
+        return False
+    try:
+        before, after = (decode_subscription(one.metadata(group.protocol_name)).topics for one in (holder, member))
+    except RemoteProtocolError:
+        return False
+    return before != after
 
 
 def owes_join(group: ClassicGroup, member: ClassicGroupMember) -> bool:
@@ -223,13 +236,11 @@ def owes_join(group: ClassicGroup, member: ClassicGroupMember) -> bool:
         return False
 
 
-def is_outdated(group: ClassicGroup, context: Context, members: ClassicMembers | None = None) -> bool:
+def is_outdated(group: ClassicGroup, context: Context) -> bool:
     """Whether consumers are not assigned just the partitions that their topics have now: some are assigned to nobody,
     or are gone. False for other types of groups, and if an assignment cannot be read.
-
-    `members` may have other subscriptions than those of the group.
     """
-    names, topics = consumer_topics(group, members), context.image.topics
+    names, topics = consumer_topics(group), context.image.topics
     held = [member.assignment for member in group.members.values() if member.assignment]
     if names is None:
         return False

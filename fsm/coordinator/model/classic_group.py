@@ -302,15 +302,14 @@ class ClassicGroup:
         return self.protocol_type == protocol_type and any(map(self.members.are_all_supporting, names))
 
 
-def consumer_topics(group: ClassicGroup, members: ClassicMembers | None = None) -> frozenset[str] | None:
-    """The topics that the group's consumers, or these `members`, subscribe to; None for other types, or if a
-    subscription cannot be decoded.
+def consumer_topics(group: ClassicGroup) -> frozenset[str] | None:
+    """The topics that the group's consumers subscribe to; None for other types, or if a subscription cannot be
+    decoded.
     """
-    members = group.members if members is None else members
-    if group.protocol_type != PROTOCOL_TYPE or (members and group.protocol_name is None):
+    if group.protocol_type != PROTOCOL_TYPE or (group.members and group.protocol_name is None):
         return None
     try:
-        subscriptions = {member.metadata(group.protocol_name) for member in members.values()}
+        subscriptions = {member.metadata(group.protocol_name) for member in group.members.values()}
         return frozenset(topic for metadata in subscriptions for topic in decode_subscription(metadata).topics)
     except RemoteProtocolError:
         return None

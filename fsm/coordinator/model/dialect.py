@@ -392,6 +392,12 @@ class Choice(Enum):
         "a join phase ends as a full group refuses the last member that it waits for (W34)",
         "those who have joined wait until the phase is over",
     )
+    NEW_SUBSCRIPTION_REBALANCES = (
+        "F48",
+        "fixed",
+        "a static classic member that returns with a subscription to other topics rebalances its group (W35)",
+        "it gets the assignment of its predecessor, unless the group elects another protocol",
+    )
 
     def holds_in(self, release: str) -> bool:
         """Whether the release has the rule; `s24` has none, `fixed` those of the latest release and its own."""
