@@ -224,10 +224,27 @@ def test_a_restart_and_one_disturbance_more_in_a_static_classic_group(kind: str)
         ("commit_sync", 1_675_119),
         ("crash", 4_228_366),
         ("expire", 28_815_457),
+        ("failover", 11_779_278),
+        ("hanging", 2_723_859),
+        ("late", 21_650_805),
+        ("leave", 5_469_218),
+        ("lose", 3_494_999),
+        ("poll_timeout", 48_687_314),
+        ("raising", 1_225_823),
+        ("rebalance_timeout", 26_849_825),
+        ("unanswered", 15_287_272),
     ],
 )
 def test_a_restart_and_one_disturbance_more_in_a_cooperative_static_group(kind: str, states: int) -> None:
-    """The others are not explored: up to five CPU minutes each."""
+    """Up to six CPU minutes each."""
     model = classic_group(coordinator="fixed", static=True, protocol="cooperative")
     verdict = check(model, disturb=[kind, "restart"], disturbances=2, known=["restarts"], every=True)
     assert (verdict.word, verdict.states, verdict.stopped) == ("holds", states, "")
+
+
+@pytest.mark.slow
+def test_static_members_return_with_another_subscription() -> None:
+    """W35 ends there: some 20 CPU seconds."""
+    model = classic_group(coordinator="fixed", static=True, topics={"foo": 1, "bar": 1})
+    verdict = check(model, disturb=["resubscribe", "restart"], disturbances=2, known=["restarts"], every=True)
+    assert (verdict.word, verdict.states, verdict.stopped) == ("holds", 2_315_896, "")
