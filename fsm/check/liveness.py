@@ -61,14 +61,13 @@ class _Liveness:
             new = edge = np.arange(low, search.states.size)
             lost = self._settle(np.concatenate([lost, new]), by)
             edge = edge[~self.good[edge]]
-            if not len(edge) or search.limit():
+            if not len(edge) or search.stopped:
                 break
         unknown = bool(by) and len(edge) > 0
         if unknown:  # the result of another timer is unknown
             self._mark(edge)
             lost = self._settle(lost, by)
         search.extra_bytes = 0
-        search.stopped = search.limit()
         if search.stopped:
             return np.zeros(0, np.int64)
         lost = lost[lost < met]
@@ -115,11 +114,16 @@ class _Liveness:
         self._follow(*self._ahead(self._find_left(states, last=True)), by)
         left = self._find_left(states)
         is_known = not len(left)
-        while not is_known and not self.search.limit():
+        while not is_known and self._has_room():
             before, is_known = len(left), self._follow(left, NOTHING, by)
             left = self._find_left(left)
             is_known = is_known or len(left) == before
         return left
+
+    def _has_room(self) -> bool:
+        """Whether no limit is reached; else `search.stopped` gets it: the states left are not known to be doomed."""
+        self.search.stopped = self.search.limit()
+        return not self.search.stopped
 
     def _find_left(self, states: Longs | range, *, last: bool = False) -> Longs:
         """The states that are not known to be good; unless `last`, only those without new successors."""
@@ -198,7 +202,7 @@ class _Liveness:
     def _go_on(self, states: Longs, by: Collection[str]) -> None:
         """Explores the successors of some states by a step of the named kinds and then by free ones, unchecked."""
         search = self.search
-        while len(states) and not search.limit():
+        while len(states) and self._has_room():
             low = search.states.size
             for at in range(0, len(states), searching.CHUNK):
                 here = states[at : at + searching.CHUNK]

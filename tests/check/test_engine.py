@@ -215,6 +215,22 @@ def test_what_a_timer_leads_to_is_explored_even_where_no_disturbance_is_left() -
     assert doomed(walker(edges | {"d": "d"}, bc="timer")).word == "violated"
 
 
+def test_no_state_is_doomed_because_memory_does_not_suffice() -> None:
+    """For the search it does, for liveness it does not: the verdict is that it stopped."""
+
+    def counter(name: str) -> Component:
+        return Component(
+            name, 0, lambda _: [Choice("up")], lambda s, _: Step((s + 1) % 100), {"at": lambda state: state}
+        )
+
+    goal = Goal("both are at 50", lambda view: (view.of("a", "at") == 50) & (view.of("b", "at") == 50))
+    model = Model("counters", [counter("a"), counter("b")], goal=goal)
+    need = Search(model).run().nbytes
+    assert check(model, limits=Limits(max_memory=need - 1)).stopped
+    assert check(model, limits=Limits(max_memory=need)).stopped == f"more than {need:,} bytes"
+    assert check(model, limits=Limits(max_memory=2 * need)).word == "holds"
+
+
 # -- properties ---------------------------------------------------------------------------------------------------
 
 
