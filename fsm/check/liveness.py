@@ -7,8 +7,9 @@ path, too; the states after them are explored for that.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +18,17 @@ from fsm.check import search as searching
 from fsm.check.memo import Ids, Longs
 from fsm.check.model import Goal
 from fsm.check.search import NO_PARENT, Search
+from fsm.check.steps import Steps
 from fsm.check.store import Keys
+
+if TYPE_CHECKING:
+    from fsm.check.model import Mask
 
 HALF = np.uint64(32)
 ROUNDS = 4
 """The maximum number of consecutive events of `Goal.by`: without a limit, epochs would grow without end."""
 NOTHING = np.zeros(0, np.uint64)
+NO_STATES: Longs = np.zeros(0, np.int64)
 BYTES = 5
 """Bytes of memory per state, besides edges."""
 
@@ -33,49 +39,106 @@ def find_doomed(search: Search) -> Longs:
     If some are unknown, `search.stopped` gets the reason.
     """
     goal = search.model.goal
-    return np.zeros(0, np.int64) if goal is None else _Liveness(search, goal).ask()
+    if goal is None:
+        return NO_STATES
+    asked = _OneProcess(search, goal)
+    found: Longs = asked.lost[asked.lost < asked.met] if asked.ask() else NO_STATES
+    search.extra_bytes = 0
+    return found
 
 
-class _Liveness:
+def is_settled(steps: Steps, goal: Goal, known: Sequence[str], rows: Ids) -> Mask:
+    """The states where the goal holds, or where nothing is required because of a known hazard."""
+    good = steps.ask(goal.name, goal.reached, rows)
+    for _, shows in steps.hazards(known, rows):
+        good = good | shows
+    return good
+
+
+class Left(NamedTuple):
+    """How many states are not known to reach the goal."""
+
+    met: int
+    """Of those that the search met."""
+    edge: int
+    """Of those after which events of `Goal.by` have not been explored yet."""
+
+
+class Liveness(ABC):
+    """The question whether a search met doomed states; engines differ in where they keep states and edges."""
+
+    is_hidden = False
+    """Whether a full wire hides a step, which may lead to the goal."""
+
     def __init__(self, search: Search, goal: Goal) -> None:
         self.search, self.goal = search, goal
+
+    def ask(self) -> bool:
+        """Whether there are doomed states. If that is unknown, `search.stopped` gets the reason."""
+        search, by = self.search, self.goal.by
+        left = self.settle(())
+        for _ in range(ROUNDS if by and left.met else 0):
+            if search.stopped:
+                break
+            self.go_on(by)
+            left = self.settle(by)
+            if not left.edge:
+                break
+        edge = left.edge
+        if not search.stopped and (edge or (left.met and self.is_hidden)):
+            left = self.settle(by, trusts=True)
+            if not left.met and not search.stopped:
+                times = f"{ROUNDS} times in a row of {', '.join(by)}, with which the goal may be reached"
+                search.stopped = times if edge else searching.FULL_WIRE
+        return left.met > 0 and not search.stopped
+
+    @abstractmethod
+    def settle(self, by: Collection[str], *, trusts: bool = False) -> Left:
+        """Finds the states that cannot reach the goal by free steps and these events.
+
+        With `trusts` an unknown result, of an event or of a step that a full wire hides, counts as the goal.
+        """
+
+    @abstractmethod
+    def go_on(self, by: Collection[str]) -> None:
+        """Explores what follows from the states at the edge: one step, or one of these events, and then free steps."""
+
+
+class _OneProcess(Liveness):
+    """States in one process: in memory, or in files."""
+
+    def __init__(self, search: Search, goal: Goal) -> None:
+        super().__init__(search, goal)
         self.good = np.zeros(0, np.bool_)
         """Whether the goal is known to be reachable, by state."""
         self.numbers = np.zeros(0, np.uint32)
         """The number of each state, by the place of its key in the sorted runs."""
         self.packing = search.packing
-        self.is_hidden = False
-        """Whether a full wire hides a step that may lead to the goal."""
         self.new: list[Longs] = []
         """States that reach the goal and whose predecessors have not been visited yet."""
-
-    def ask(self) -> Longs:
-        search, by = self.search, self.goal.by
-        met = search.states.size
+        self.met = search.states.size
+        self.lost: Any = range(self.met)
+        """The states that are not known to reach the goal."""
+        self.edge = 0
+        """The first state after which events of `Goal.by` have not been explored."""
+        self.hidden: list[Longs] = []
+        """States with a step that a full wire hides."""
         self._admit()
-        edge = lost = self._settle(range(met), ())
-        for _ in range(ROUNDS if by and len(lost) else 0):
-            low = search.states.size
-            self._go_on(edge, by)
-            self._admit()
-            new = edge = np.arange(low, search.states.size)
-            lost = self._settle(np.concatenate([lost, new]), by)
-            edge = edge[~self.good[edge]]
-            if not len(edge) or search.stopped:
-                break
-        unknown = bool(by) and len(edge) > 0
-        if unknown:  # the result of another timer is unknown
-            self._mark(edge)
-            lost = self._settle(lost, by)
-        search.extra_bytes = 0
-        if search.stopped:
-            return np.zeros(0, np.int64)
-        lost = lost[lost < met]
-        if unknown and not len(lost):
-            search.stopped = f"{ROUNDS} times in a row of {', '.join(by)}, with which the goal may be reached"
-        elif self.is_hidden and not len(lost):
-            search.stopped = searching.FULL_WIRE
-        return lost
+
+    def settle(self, by: Collection[str], *, trusts: bool = False) -> Left:
+        if trusts:
+            self._mark(np.concatenate([self.lost[self.lost >= self.edge] if by else NO_STATES, *self.hidden]))
+        self.lost = self._settle(self.lost, by)
+        self.is_hidden = len(self.hidden) > 0
+        edge = np.count_nonzero(self.lost >= self.edge) if self.goal.by else 0
+        return Left(int(np.count_nonzero(self.lost < self.met)), int(edge))
+
+    def go_on(self, by: Collection[str]) -> None:
+        low = self.search.states.size
+        self._explore(self.lost[self.lost >= self.edge], by)
+        self._admit()
+        self.lost = np.concatenate([self.lost, np.arange(low, self.search.states.size)])
+        self.edge = low
 
     def _admit(self) -> None:
         """Notes the places of the keys of new states."""
@@ -99,9 +162,7 @@ class _Liveness:
         """Marks the states where the goal holds or nothing is required; returns the others and their rows."""
         search = self.search
         rows = search.rows(states)
-        good = search.steps.ask(self.goal.name, self.goal.reached, rows)
-        for _, shows in search.steps.hazards(search.known, rows):
-            good = good | shows
+        good = is_settled(search.steps, self.goal, search.known, rows)
         self._mark(states[good])
         return states[~good], np.asfortranarray(rows[~good])
 
@@ -127,7 +188,7 @@ class _Liveness:
 
     def _find_left(self, states: Longs | range, *, last: bool = False) -> Longs:
         """The states that are not known to be good; unless `last`, only those without new successors."""
-        found, leads_on = [np.zeros(0, np.int64)], np.zeros(len(self.good) if last else 0, np.bool_)
+        found, leads_on = [NO_STATES], np.zeros(len(self.good) if last else 0, np.bool_)
         for low in range(0, len(leads_on), searching.CHUNK):
             leads_on[self._parents(np.arange(low, min(low + searching.CHUNK, len(leads_on))))] = True
         for low in range(0, len(states), searching.CHUNK):
@@ -166,8 +227,8 @@ class _Liveness:
             base = search.keys(rows)
             good = np.zeros(len(rows), np.bool_)
             for one in steps:
-                good[one.source[one.full]] = True  # its result is unknown
-                self.is_hidden |= bool(one.full.any())
+                if one.full.any():
+                    self.hidden.append(here[one.source[one.full]])
                 possible = one.those(~good.take(one.source))
                 places = search.visited.places(search.keys_after(possible, base, rows))
                 source = possible.source[places >= 0]  # all, except after the last round
@@ -186,7 +247,7 @@ class _Liveness:
 
     def _close(self, edges: Keys) -> None:
         """Marks every state from which these edges, and steps of the search, lead to newly marked states."""
-        new, self.new = np.sort(np.concatenate([np.zeros(0, np.int64), *self.new])), []
+        new, self.new = np.sort(np.concatenate([NO_STATES, *self.new])), []
         edges.sort()
         source = (edges & np.uint64(0xFFFFFFFF)).astype(np.uint32)
         count_of = np.bincount((edges >> HALF).astype(np.int64), minlength=len(self.good)).astype(np.uint32)
@@ -199,8 +260,8 @@ class _Liveness:
             new = before[np.concatenate([before[:1] == before[:1], before[1:] != before[:-1]])]
             self.good[new] = True
 
-    def _go_on(self, states: Longs, by: Collection[str]) -> None:
-        """Explores the successors of some states by a step of the named kinds and then by free ones, unchecked."""
+    def _explore(self, states: Longs, by: Collection[str]) -> None:
+        """Adds the successors of some states by a step of the named kinds and then by free ones, unchecked."""
         search = self.search
         while len(states) and self._has_room():
             low = search.states.size

@@ -181,13 +181,17 @@ class Search:
     def trail(self, state: int) -> list[int]:
         """The states on the path to a state, from the first."""
         trail = [state]
-        while (parent := int(self.parent.view[trail[-1], 0])) != NO_PARENT:
+        while (parent := self.parent_of(trail[-1])) != NO_PARENT:
             trail.append(parent)
         return trail[::-1]
 
+    def parent_of(self, state: int) -> int:
+        """The state from which a state was first met."""
+        return int(self.parent.view[state, 0])
+
     def action_of(self, state: int) -> int:
         """The step with which a state was first met."""
-        parent, wanted = int(self.parent.view[state, 0]), self.rows([state])[0]
+        parent, wanted = self.parent_of(state), self.rows([state])[0]
         rows, costs = self.rows([parent]), self.cost_of(state) > self.cost_of(parent)
         for one in self.steps.successors(rows, paid=costs):
             possible = np.flatnonzero((one.cost == (PAID if costs else FREE)) & ~one.full)
@@ -248,11 +252,16 @@ class Search:
 
     def limit(self) -> str:
         """The limit that is reached; empty if there is none."""
-        if max(self.met, self.states.size) > self.limits.max_states:
+        if self.explored > self.limits.max_states:
             return f"more than {self.limits.max_states:,} states"
         if self.space.taken > self.limits.max_steps:
             return f"more than {self.limits.max_steps:,} steps of components"
         return self.limits.beyond_memory if self.nbytes > self.limits.max_memory else ""
+
+    @property
+    def explored(self) -> int:
+        """The number of states that were met, and of those explored for liveness only."""
+        return max(self.met, self.states.size)
 
     @property
     def nbytes(self) -> int:
@@ -305,6 +314,13 @@ class Search:
                 self.quotient.images(one.after(rows, np.arange(len(one.source))))
         self.fit()
         return steps
+
+    def first_doomed(self) -> int:
+        """The first state from which the goal is out of reach, -1 if there is none; if unknown, `stopped` says why."""
+        from fsm.check.liveness import find_doomed  # noqa: PLC0415  # which reads a search
+
+        lost = find_doomed(self)
+        return int(lost[0]) if len(lost) else -1
 
     # States that are met
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from fsm.check.disk import Disk
 from fsm.check.endless import ENDLESS, EndlessError, watching, within
-from fsm.check.liveness import find_doomed
 from fsm.check.model import Action, Goal, Model, Path, Replayed, State
 from fsm.check.search import DEADLOCK, USUAL, Limits, Search
 from fsm.check.space import ask
@@ -176,9 +175,9 @@ def check(
         violations = [_violation(search, one) for one in search.run().found.values()]
         met, goal = search.met, [] if model.goal is None else [DEADLOCK, model.goal.name][: 1 + asks_goal]
         if model.goal is not None and asks_goal and not search.stopped and (every or not violations):
-            lost = find_doomed(search)
-            if len(lost):
-                violations.append(_find_doomed(search, model.goal, int(lost[0])))
+            doomed = search.first_doomed()
+            if doomed >= 0:
+                violations.append(_find_doomed(search, model.goal, doomed))
         if search.quotient is not None:
             search.quotient.check()
     if memo is not None and search.space.taken:

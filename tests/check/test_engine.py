@@ -8,20 +8,24 @@ import tracemalloc
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from naive_search import Naive
+from walkers import walker
 
 from fsm.check import (
     Choice,
     Component,
+    Disk,
     Disturbance,
     Fault,
     Goal,
     Limits,
+    Memo,
     Model,
     Notification,
     PairProperty,
@@ -172,19 +176,6 @@ def test_a_lease_that_ends_needs_a_fence() -> None:
 # -- liveness ---------------------------------------------------------------------------------------------------
 
 
-def walker(edges: dict[str, str], start: str = "a", goal: str = "z", **kinds: str) -> Model:
-    """One component that walks a graph: `edges` has the letters that each letter leads to."""
-
-    def choices(state: str) -> Iterable[Choice]:
-        for there in edges.get(state, ""):
-            yield Choice(f"to {there}", there, kinds.get(state + there, ""))
-
-    one = Component("walker", start, choices, lambda _, there: Step(there), {"goal": lambda state: int(state == goal)})
-    by = tuple(kind for kind in kinds.values() if kind == "timer")
-    reached = Goal("z is reached", lambda view: view.of("walker", "goal") == 1, by)
-    return Model("walk", [one], goal=reached, disturbances=sorted(set(kinds.values())))
-
-
 def doomed(model: Model, **options: Any) -> Verdict:
     return check(model, every=True, **options)
 
@@ -213,6 +204,21 @@ def test_what_a_timer_leads_to_is_explored_even_where_no_disturbance_is_left() -
     verdict = doomed(walker(edges, bc="timer"))
     assert (verdict.word, verdict.states) == ("holds", 3)
     assert doomed(walker(edges | {"d": "d"}, bc="timer")).word == "violated"
+
+
+def test_a_step_that_a_full_wire_hides_matters_only_where_nothing_else_leads_to_the_goal(tmp_path: Path) -> None:
+    """In memory and on disk: it is not known where it leads."""
+    edges = {"a": "bc", "b": "cz", "c": "z"}
+    timers = {"bz": "timer", "cz": "timer"}
+    cases = [
+        (edges, timers, "holds"),
+        (edges, timers | {"cz": "luck"}, "violated"),
+        ({"a": "b", "b": "z"}, timers, "stopped"),
+    ]
+    for number, (graph, kinds, expected) in enumerate(cases):
+        model = walker(graph, hidden=["bz"], **kinds)
+        verdicts = [check(model), check(model, disk=Disk(Memo(tmp_path / f"{number}", "one")))]
+        assert [one.word for one in verdicts] == [expected] * 2
 
 
 def test_no_state_is_doomed_because_memory_does_not_suffice() -> None:
