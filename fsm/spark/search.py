@@ -12,9 +12,8 @@ and only counts and missing steps come to the driver. The definition of a level,
 properties are those of `fsm.check.search`; a level of few states runs in the driver's process. States have the same
 numbers as in the search in memory, so counterexamples are equal.
 
-Complete levels are recorded, small ones together; a search that was killed continues from there. When all states are
-known, the driver merges them into files of plain columns: for the paths to violations, and for liveness, which it then
-checks as the search on disk does, with some bytes of memory per state.
+Complete levels are recorded, small ones together; a search that was killed continues from there. The driver reads the
+states of a path one by one from these files. `fsm.spark.liveness` checks liveness.
 """
 
 from __future__ import annotations
@@ -22,7 +21,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,13 +37,15 @@ from fsm.check.search import NO_PARENT, Search
 from fsm.check.steps import Found, Tally, add_up
 from fsm.check.table_files import Memo
 from fsm.errors import InputError
+from fsm.spark.liveness import SparkLiveness
 from fsm.spark.search_tasks import (
+    MET,
     RESULT,
     STEP,
     WAITED,
     Level,
+    LevelTask,
     OutgrownError,
-    Task,
     batch_of,
     expand,
     look,
@@ -61,7 +64,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-OWN = re.compile(r"met|waiting|whole|\d+-\d+|[0-9a-f]{32}\.npz")
+    from fsm.check.memo import Ids, Longs
+
+OWN = re.compile(r"met|waiting|liveness|\d+-\d+|[0-9a-f]{32}\.npz")
 """Names of the files of a search."""
 
 
@@ -78,48 +83,104 @@ class SparkSearch(Search):
     parts: int = 0
     """Number of partitions of the keys; 0 for that of the session."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.folder, self.saved, self.levels = self.memo.folder, "", list[Level]()
+        self.journal: dict[str, Any] = {}
+        """The results of the parts of liveness."""
+        self.beyond = 0
+        """The number of states that were explored for liveness only."""
+        self._held: dict[tuple[int, str], int] = {}
+        """Columns of single states."""
+
     def run(self) -> SparkSearch:
         """Runs or continues the search. Raises `InputError` for a folder of another search."""
-        self.folder, self.saved, self.levels = self.memo.folder, "", list[Level]()
         if not self.parts and self.spark is not None:
             self.parts = int(str(self.spark.conf.get("spark.sql.shuffle.partitions")))
         self.after_level = self._note
+        with self._locked():
+            if (self.folder / NOTE).exists():
+                self._resume(read_note(self.folder / NOTE))
+            self._remove_all_but([one.name for one in self.levels])
+            self._run()
+        return self
+
+    def first_doomed(self) -> int:
+        goal = self.model.goal
+        with self._locked():
+            while goal is not None:
+                try:
+                    return SparkLiveness(self, goal).first()
+                except OutgrownError:
+                    self._restart()
+                    self._run()
+        return -1
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with lock_folder(self.folder, OWN):
-                if (self.folder / NOTE).exists():
-                    self._resume(read_note(self.folder / NOTE))
-                self._remove_all_but([one.name for one in self.levels])
-                while True:
-                    try:
-                        super().run()
-                        break
-                    except OutgrownError:
-                        self._restart()
-                if self.found or (self.model.goal is not None and not self.stopped):
-                    self._gather()
+                yield
         except OSError as problem:
             remedy = "name a folder that can be written to, with its files as they were"
             raise InputError(f"cannot be used: {problem.strerror}", str(self.folder), remedy) from None
-        return self
+
+    def _run(self) -> None:
+        """Explores the states that are left, all of them again with wider keys if a cell outgrows its room."""
+        while True:
+            try:
+                super().run()
+                break
+            except OutgrownError:
+                self._restart()
+
+    # What is known of a state
+
+    @property
+    def explored(self) -> int:
+        return self.met + self.beyond
+
+    def rows(self, which: slice | Longs | list[int]) -> Ids:
+        assert not isinstance(which, slice)  # noqa: S101
+        return self.packing.unpack(np.array([[self._read(int(state), "key")] for state in which]).view(np.uint64))
+
+    def parent_of(self, state: int) -> int:
+        return self._read(state, "parent")
+
+    def _read(self, state: int, column: str) -> int:
+        """A column of a state, from its file."""
+        if (state, column) not in self._held:
+            level = next(one for one in reversed(self.levels) if one.files and one.files[0][1] <= state)
+            name, first, _ = level.files[bisect_right(level.files, state, key=lambda one: one[1]) - 1]
+            self._held[state, column] = int(read(self.folder / level.name / name, column)[state - first])
+        return self._held[state, column]
+
+    # Levels
 
     def _start(self) -> None:
         start = self.space.start()
         self.fit()
         if not self.exact:
             raise InputError("its states do not fit into 64 bits", self.model.name, "use --engine disk")
-        task, keys = self._task("0-0"), self.packing.keys(start)
+        task, keys = self.level_task("0-0", Level("", ())), self.packing.keys(start)
         first = batch_of(self.parts, keys, np.zeros(1), np.full(1, NO_PARENT), np.zeros(1))
         write(self.folder / "met" / "0-0" / f"{first.column('part')[0].as_py()}.parquet", keys)
         self._add("0-0", [look(task, self.steps, 0, [first])])
 
-    def _task(self, name: str) -> Task:
-        """The parameters of the tasks of the level of that name."""
-        return Task(
-            strip_for_tasks(self.model), self.kinds, tuple(self.known), str(self.folder), self.saved,
-            tuple(self.packing.bits), self.parts, self.levels[-1] if self.levels else Level("", ()), name,
-            tuple(one.name for one in self.levels), self.cost < self.most,
-        )  # fmt: skip
+    def task_options(self, *, saves: bool = False) -> dict[str, Any]:
+        """The parameters of all tasks; `saves` the tables first."""
+        if saves:
+            self._save_tables()
+        return {
+            "model": strip_for_tasks(self.model), "kinds": self.kinds, "known": tuple(self.known),
+            "folder": str(self.folder), "tables": self.saved, "bits": tuple(self.packing.bits), "parts": self.parts,
+        }  # fmt: skip
+
+    def level_task(self, name: str, before: Level) -> LevelTask:
+        """The parameters of the tasks of the level of that name, after another one."""
+        runs, paid = tuple(MET + one.name for one in self.levels), self.cost < self.most
+        return LevelTask(**self.task_options(), level=before, name=name, runs=runs, paid=paid)
 
     def _take_level(self) -> None:
         """Finds all states that are one step further."""
@@ -149,7 +210,7 @@ class SparkSearch(Search):
         """Finds a level in this process."""
         import pyarrow as pa
 
-        task, tallies = self._task(name), list[Tally]()
+        task, tallies = self.level_task(name, self.levels[-1]), list[Tally]()
         batches = list(expand(task, self.steps, range(len(task.level.files)), tallies.append))
         for path in sorted((self.folder / "waiting" / waited).glob("*.parquet")) if waited else ():
             keys, parent, step = (read(path, column) for column in ("key", "parent", "step"))
@@ -162,8 +223,9 @@ class SparkSearch(Search):
     def _meet(self, name: str, waited: str) -> list[dict[str, Any]]:
         """Finds a level in the tasks of a job."""
         self._survey(name)
-        task = self._task(name)
-        given = self._spread(lambda files: expand(task, steps_of(task), files), STEP)
+        task = self.level_task(name, self.levels[-1])
+        files = len(task.level.files)
+        given = self.spread(files, lambda some: expand(task, steps_of(task), some), STEP)
         if waited:
             given = given.union(self._wait_for(waited))
         new = given.repartition(self.parts, "part").mapInArrow(lambda batches: meet(task, batches), STEP).persist()
@@ -173,16 +235,15 @@ class SparkSearch(Search):
             new.unpersist()
         return sorted((json.loads(row["result"]) for row in looked), key=lambda one: int(one["file"].split(".")[0]))
 
-    def _spread(self, function: Callable[[list[int]], Iterable[pa.RecordBatch]], schema: str) -> DataFrame:
-        """Applies a function to the files of the last level, some files per task."""
+    def spread(self, count: int, function: Callable[[list[int]], Iterable[pa.RecordBatch]], schema: str) -> DataFrame:
+        """Applies a function to so many files, by their places, some files per task."""
         assert self.spark is not None  # noqa: S101
-        files = len(self.levels[-1].files)
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 yield from function(batch.column(0).to_pylist())
 
-        return self.spark.range(0, files, 1, max(1, min(files, self.parts))).mapInArrow(run, schema)
+        return self.spark.range(0, count, 1, max(1, min(count, self.parts))).mapInArrow(run, schema)
 
     def _wait_for(self, name: str) -> DataFrame:
         assert self.spark is not None  # noqa: S101
@@ -197,22 +258,28 @@ class SparkSearch(Search):
 
     def _survey(self, name: str) -> None:
         """Fills the tables with all steps of the last level, and counts these steps."""
+
+        def ask() -> DataFrame:
+            task = self.level_task(name, self.levels[-1])
+            return self.spread(len(task.level.files), lambda files: iter([one_text(survey(task, files))]), RESULT)
+
+        tallies = [Tally(**one["tally"]) for one in self.survey(ask)]
+        self.note(add_up(one._replace(broken=tuple(Found(*found) for found in one.broken)) for one in tallies))
+
+    def survey(self, ask: Callable[[], DataFrame]) -> list[dict[str, Any]]:
+        """The results of tasks, which are asked again until the tables have all steps that they miss."""
         self._save_tables()
         while True:
-            task = self._task(name)
-            rows = self._spread(lambda files, task=task: iter([one_text(survey(task, files))]), RESULT).collect()  # type: ignore[misc]
-            results = [json.loads(row["result"]) for row in rows]
+            results = [json.loads(row["result"]) for row in ask().collect()]
             if not any(one["missing"] for one in results):
-                break
-            for name_of, table in named_tables(self.space):
-                asked = sorted({tuple(found) for one in results for found in one["missing"].get(name_of, ())})
+                return results
+            for name, table in named_tables(self.space):
+                asked = sorted({tuple(found) for one in results for found in one["missing"].get(name, ())})
                 if asked:
                     table.join(*np.array(asked, np.int32).T)
             self._save_tables(force=True)
             if not self.fits():
                 raise OutgrownError
-        tallies = [Tally(**one["tally"]) for one in results]
-        self.note(add_up(one._replace(broken=tuple(Found(*found) for found in one.broken)) for one in tallies))
 
     def _add(self, name: str, looked: list[dict[str, Any]]) -> None:
         """Adds a level, and numbers its states file by file."""
@@ -242,9 +309,14 @@ class SparkSearch(Search):
         if self.met - self._noted < min(self.small, self.met // WORTH):
             return
         self._noted = self.met
+        self.record()
+
+    def record(self) -> None:
+        """Records the search and the parts of liveness."""
         self._save_tables()
         note = numbers(self, digest_of(self, self.memo)) | {
             "tables": self.saved, "parts": self.parts, "levels": self.levels, "waiting": list(self.waiting),
+            "liveness": self.journal,
         }  # fmt: skip
         table_files.write(self.folder / NOTE, json.dumps(note).encode())
         for path in self.folder.glob("*.npz"):
@@ -256,12 +328,14 @@ class SparkSearch(Search):
         self.parts, self.saved, self._noted = note["parts"], note["tables"], note["met"]
         self.levels = [Level(name, tuple(tuple(file) for file in files)) for name, files in note["levels"]]
         self.waiting = {(cost, level): [] for cost, level in note["waiting"]}
+        self.journal = note["liveness"]
 
     def _remove_all_but(self, levels: list[str]) -> None:
         """Removes the files of other levels, which a killed search left."""
+        kept = ("met", "waiting", *(["liveness"] if self.journal else []))
         for folder in (self.folder, self.folder / "met", self.folder / "waiting"):
             for path in sorted(folder.iterdir()) if folder.exists() else ():
-                if path.is_dir() and path.name not in (*levels, "met", "waiting"):
+                if path.is_dir() and path.name not in (*levels, *kept):
                     shutil.rmtree(path)
                 elif path.suffix == ".npz" and path.name != self.saved:
                     path.unlink()
@@ -270,22 +344,7 @@ class SparkSearch(Search):
         """Restarts the search with wider keys and the existing tables."""
         self.packing = self.packing.grow([4 * len(cell.ids) for cell in self.space.cells])
         (self.folder / NOTE).unlink(missing_ok=True)
+        self.journal, self._held, self.beyond = {}, {}, 0
         self._remove_all_but([])
         self.levels, self.layers, self.waiting, self.waiting_broken, self.found, self.cut = [], [], {}, {}, {}, {}
         self.cost = self.level = self.low = self.met = self._noted = self.transitions = self.looked_up = self.depth = 0
-
-    def _gather(self) -> None:
-        """Merges all states, in order, and their keys."""
-        whole = self.folder / "whole"
-        whole.mkdir()
-        self.ahead = None
-        self.states.keep_in(whole / "0.states")
-        self.parent.keep_in(whole / "0.parents")
-        self.visited.keep_in(whole)
-        for level in self.levels:
-            for name, _, _ in level.files:
-                path = self.folder / level.name / name
-                keys = read(path, "key").view(np.uint64)
-                self.states.extend(keys[:, None])
-                self.parent.extend(read(path, "parent")[:, None])
-                self.visited.add(np.sort(keys))

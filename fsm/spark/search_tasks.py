@@ -21,18 +21,22 @@ from fsm.check.model import Component, Model, PairProperty
 from fsm.check.search import CHUNK
 from fsm.check.space import FREE, PAID, Space
 from fsm.check.steps import Steps, Tally, add_up
-from fsm.check.store import Packing
+from fsm.check.store import Keys, Packing
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from fsm.check.memo import Ids
+    from fsm.check.model import Mask
 
 WAITED, NOW, LATER = range(3)
 """Groups of found states: waited for this level; by a step of this level; by a step with cost, for the next cost."""
 STEP = "part int, key long, group int, parent long, step int"
 RESULT = "result string"
 """Schemas of the rows of tasks: found states, and JSON."""
+MET, WAITING = "met/", "waiting/"
+"""Folders of runs of keys: of each level, and of states that wait for the next cost."""
+NO_KEYS: Keys = np.zeros(0, np.uint64)
 
 
 class Level(NamedTuple):
@@ -44,7 +48,7 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """The parameters of the tasks of a level."""
+    """The parameters of all tasks of a search."""
 
     model: Model
     kinds: frozenset[str]
@@ -53,13 +57,6 @@ class Task:
     tables: str
     bits: tuple[int, ...]
     parts: int
-    level: Level
-    name: str
-    """Of the level that is searched."""
-    runs: tuple[str, ...]
-    """Levels whose keys are known."""
-    paid: bool
-    """Whether steps with cost are taken."""
 
     def steps(self) -> Steps:
         """The tables of the driver."""
@@ -67,11 +64,44 @@ class Task:
         table_files.restore(space, *table_files.read(Path(self.folder) / self.tables))
         return Steps(self.model, space)
 
+    def path(self, run: str, part: int) -> Path:
+        """The file of a partition."""
+        return Path(self.folder) / run / f"{part}.parquet"
+
+    def read(self, run: str, part: int, column: str = "key") -> Keys:
+        """The keys in the file of a partition; none if there is no file."""
+        path = self.path(run, part)
+        return read(path, column).view(np.uint64) if path.exists() else NO_KEYS
+
+    def among(self, runs: Iterable[str], part: int, keys: Keys) -> Mask:
+        """Which of the keys of a partition are in one of these runs."""
+        found: Mask = np.zeros(len(keys), np.bool_)
+        for run in runs if len(keys) else ():
+            found |= is_among(self.read(run, part), keys)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class LevelTask(Task):
+    """The parameters of the tasks of a level."""
+
+    level: Level
+    name: str
+    """Of the level that is searched."""
+    runs: tuple[str, ...]
+    """The keys of known levels."""
+    paid: bool
+    """Whether steps with cost are taken."""
+
+    def file(self, name: str) -> Path:
+        """A file of states, in their order."""
+        return Path(self.folder) / self.level.name / name
+
     def chunks(self, steps: Steps, files: Iterable[int]) -> Iterator[tuple[Longs, Ids]]:
         """(numbers, rows) of the states of some files, in chunks, without states with a known hazard."""
         for number in files:
             name, first, _ = self.level.files[number]
-            keys = read(Path(self.folder) / self.level.name / name, "key").view(np.uint64)
+            keys = read(self.file(name), "key").view(np.uint64)
             for low in range(0, len(keys), CHUNK):
                 rows = Packing(self.bits).unpack(keys[low : low + CHUNK, None])
                 yield steps.not_cut(self.known, first + low + np.arange(len(rows)), rows)
@@ -91,19 +121,28 @@ def steps_of(task: Task) -> Steps:
 # -- survey -------------------------------------------------------------------------------------------------
 
 
-def survey(task: Task, files: Iterable[int]) -> dict[str, Any]:
+def survey(task: LevelTask, files: Iterable[int]) -> dict[str, Any]:
     """The steps that the tables do not have; or, if there is none, the tally of the steps of these files."""
+    tallies: list[Tally] = []
+
+    def take(steps: Steps) -> None:
+        for here, rows in task.chunks(steps, files):
+            found = list(steps.successors(rows, paid=task.paid))
+            tallies.append(steps.tally(found, here, rows, paid=task.paid))
+
+    missing = list_missing(task, take)
+    return {"missing": missing, "tally": (Tally() if missing else add_up(tallies))._asdict()}
+
+
+def list_missing(task: Task, take: Callable[[Steps], None]) -> dict[str, list[tuple[int, ...]]]:
+    """The steps that the tables do not have among those that a function takes."""
     steps = task.steps()
     steps.space.jobs = 0
     missing: dict[str, set[tuple[int, ...]]] = {}
     for name, table in named_tables(steps.space):
         table.make = _recorder(missing.setdefault(name, set()), table)
-    tallies = []
-    for here, rows in task.chunks(steps, files):
-        found = list(steps.successors(rows, paid=task.paid))
-        tallies.append(steps.tally(found, here, rows, paid=task.paid))
-    missed = {name: sorted(found) for name, found in missing.items() if found}
-    return {"missing": missed, "tally": (Tally() if missed else add_up(tallies))._asdict()}
+    take(steps)
+    return {name: sorted(found) for name, found in missing.items() if found}
 
 
 def named_tables(space: Space) -> Iterator[tuple[str, Any]]:
@@ -131,7 +170,7 @@ def _recorder(missing: set[tuple[int, ...]], table: Rows | Pairs) -> Callable[..
 
 
 def expand(
-    task: Task, steps: Steps, files: Iterable[int], on_tally: Callable[[Tally], None] = lambda _: None
+    task: LevelTask, steps: Steps, files: Iterable[int], on_tally: Callable[[Tally], None] = lambda _: None
 ) -> Iterator[pa.RecordBatch]:
     """The successors of the states of some files, each key of a chunk once. Raises `OutgrownError` if keys overflow."""
     packing = Packing(task.bits)
@@ -160,56 +199,61 @@ def _once(keys: Any, group: Any, parent: Any, step: Any) -> tuple[Any, Any, Any,
 
 
 def batch_of(parts: int, keys: Any, group: Any, parent: Any, step: Any) -> pa.RecordBatch:
+    """Found states, each with its partition."""
+    numbers = {"group": group.astype(np.int32), "parent": parent.astype(np.int64), "step": step.astype(np.int32)}
+    return with_parts(parts, keys, **numbers)
+
+
+def with_parts(parts: int, keys: Keys, **columns: Any) -> pa.RecordBatch:
+    """Rows by the partitions of their keys."""
     import pyarrow as pa
 
     part = ((keys * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(33)) % np.uint64(parts)
-    columns = (
-        part.astype(np.int32),
-        keys.view(np.int64),
-        group.astype(np.int32),
-        parent.astype(np.int64),
-        step.astype(np.int32),
-    )
-    names = ["part", "key", "group", "parent", "step"]
-    return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], names=names)
+    all_columns = {"part": part.astype(np.int32), "key": keys.view(np.int64), **columns}
+    return pa.RecordBatch.from_arrays([pa.array(column) for column in all_columns.values()], names=list(all_columns))
 
 
-def meet(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The new keys of some partitions; those by a step with cost are written to wait for the next cost."""
+def by_part(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The columns of the rows of each partition."""
     import pyarrow as pa
 
     held = list(batches)
     if not held:
         return
     given = pa.Table.from_batches(held)
-    columns = [given.column(name).to_numpy() for name in ("part", "key", "group", "parent", "step")]
-    for part in np.unique(columns[0]).tolist():
-        _, keys, group, parent, step = (column[columns[0] == part] for column in columns)
-        keys = keys.view(np.uint64)
-        fresh = np.ones(len(keys), np.bool_)
-        for run in task.runs:
-            path = Path(task.folder) / "met" / run / f"{part}.parquet"
-            if path.exists():
-                fresh &= ~_is_among(read(path, "key").view(np.uint64), keys)
+    columns = {name: given.column(name).to_numpy() for name in given.column_names}
+    parts = columns.pop("part")
+    columns["key"] = columns["key"].view(np.uint64)
+    for part in np.unique(parts).tolist():
+        mine = parts == part
+        yield part, {name: column[mine] for name, column in columns.items()}
+
+
+def meet(task: LevelTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The new keys of some partitions; those by a step with cost are written to wait for the next cost."""
+    for part, columns in by_part(batches):
+        keys, group, parent, step = columns.values()
+        fresh = ~task.among(task.runs, part, keys)
         later = fresh & (group == LATER)
         now = fresh & (group != LATER)
         if later.any():
             found = _once(keys[later], group[later], parent[later], step[later])
-            write(Path(task.folder) / "waiting" / task.name / f"{part}.parquet", *found)
+            write(task.path(WAITING + task.name, part), *found)
         if now.any():
             found = _once(keys[now], group[now], parent[now], step[now])
-            write(Path(task.folder) / "met" / task.name / f"{part}.parquet", found[0])
+            write(task.path(MET + task.name, part), found[0])
             yield batch_of(task.parts, *found)
 
 
-def _is_among(run: Any, keys: Any) -> Any:
+def is_among(run: Keys, keys: Keys) -> Mask:
     """A mask of the keys that are in a sorted run."""
     at = np.searchsorted(run, keys)
-    at[at == len(run)] = 0
-    return run[at] == keys
+    found: Mask = at < len(run)
+    found[found] = run[at[found]] == keys[found]
+    return found
 
 
-def look(task: Task, steps: Steps, part: int, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
+def look(task: LevelTask, steps: Steps, part: int, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
     """Writes the new states in order; returns their count, violations (with the first position) and known hazards."""
     packing = Packing(task.bits)
     result: dict[str, Any] = {"file": f"{part}.parquet", "count": 0, "broken": {}, "cut": {}}
@@ -267,7 +311,7 @@ def _never(*_given: Any) -> Any:
     raise AssertionError("a table has it")
 
 
-def looker(task: Task) -> Any:
+def looker(task: LevelTask) -> Any:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 

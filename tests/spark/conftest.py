@@ -24,7 +24,7 @@ from fsm.spark.options import Options
 from fsm.spark.result import MARK
 from fsm.spark.session import session
 
-sys.path.append(str(Path(__file__).parents[1] / "audit"))
+sys.path.extend(str(Path(__file__).parents[1] / folder) for folder in ("audit", "check"))
 
 import faults
 from scene import NoPlace, Scene

@@ -15,9 +15,12 @@ from random import Random
 from typing import Any
 
 import pytest
+import random_models
 from pyspark.sql import SparkSession
+from random_models import KINDS, chance, random_model
+from walkers import walker
 
-from fsm.check import Limits, Memo, Model, PairProperty, Property, check
+from fsm.check import Limits, Memo, Model, PairProperty, Property, check, liveness
 from fsm.check.examples.lock import lock
 from fsm.check.examples.two_phase_commit import two_phase_commit
 from fsm.check.kafka.consumer.group import consumer_group
@@ -89,36 +92,57 @@ from fsm.check.examples.two_phase_commit import two_phase_commit
 from fsm.spark.search import SparkSearch
 from fsm.spark.session import session
 
-folder, left, master = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+folder, left, master, begin, seed, small = Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:5], *map(int, sys.argv[6:])
+sys.path.append(sys.argv[5])
 EVENTS = ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate")
+has_begun = False
 
 def count(event, given):
-    global left
+    global left, has_begun
     if event in EVENTS and str(folder) in str(given[0]):
-        left -= 1
-        if left == 0:
+        has_begun = has_begun or begin in str(given[0])
+        left -= has_begun
+        if left == 0 and has_begun:
             os.kill(os.getpid(), signal.SIGKILL)
 
 def run(spark, **options):
     sys.addaudithook(count)
     engine = partial(SparkSearch, spark=spark, memo=Memo(folder, "one"), parts=3, **options)
-    verdict = check(two_phase_commit(3), disturb=["lose"], disturbances=1, every=True, engine=engine)
+    if seed:
+        from random_models import random_model
+        model, kinds = random_model(seed), ["k1", "w1"]
+    else:
+        model, kinds = two_phase_commit(3), ["lose"]
+    verdict = check(model, disturb=kinds, disturbances=1, every=True, engine=engine)
     print(json.dumps(verdict.document()))
 
 if master:
     with session(master) as spark:
-        run(spark, small=120)
+        run(spark, small=small)
 else:
     run(None)
 """
 
 
-def run_killed(folder: Path, drawn: Random, kills: int, most: int, master: str = "") -> dict[str, Any]:
-    """The verdict of a search whose driver was killed so often before, each time at another operation on a file."""
-    done = 0
+def run_killed(
+    folder: Path,
+    drawn: Random,
+    kills: int,
+    most: int,
+    master: str = "",
+    *,
+    begin: str = "",
+    seed: int = 0,
+    small: int = 120,
+) -> dict[str, Any]:
+    """The verdict of a search whose driver was killed so often before, each time at another operation on a file.
+
+    Operations are counted from the first one on a path with `begin` in it. `seed` is that of a random model.
+    """
+    done, beside = 0, str(Path(random_models.__file__).parent)
     while True:
         left = drawn.randrange(1, most) if done < kills else 0
-        given = [sys.executable, "-c", CHILD, str(folder), str(left), master]
+        given = [sys.executable, "-c", CHILD, str(folder), str(left), master, begin, beside, str(seed), str(small)]
         run = subprocess.run(given, capture_output=True, check=False, timeout=300)
         if run.returncode == 0:
             break
@@ -147,6 +171,28 @@ def test_a_driver_of_jobs_that_is_killed_goes_on(seed: int, tmp_path: Path) -> N
     """Its Java process and the workers end with it, wherever they are."""
     found = run_killed(tmp_path, Random(seed), 3, 150, "local[2]")  # noqa: S311
     assert json.dumps(found) == json.dumps(told(two_phase_commit(3), ["lose"], 1, every=True))
+
+
+FAR_BEYOND = 52
+"""A random model of which liveness explores more states than the search, in two turns."""
+
+
+@pytest.mark.parametrize(
+    ("seed", "kills"),
+    [(0, 3), *(pytest.param(n, 6, marks=pytest.mark.deep) for n in (1, 2)),
+     *(pytest.param(n, 6, marks=pytest.mark.slow) for n in range(3, 20))],
+)  # fmt: skip
+def test_a_driver_that_is_killed_as_it_asks_for_liveness_goes_on(seed: int, kills: int, tmp_path: Path) -> None:
+    found = run_killed(tmp_path, Random(seed), kills, 160, begin="liveness", seed=FAR_BEYOND)  # noqa: S311
+    assert json.dumps(found) == json.dumps(told(random_model(FAR_BEYOND), ["k1", "w1"], 1, every=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_a_driver_whose_jobs_ask_for_liveness_goes_on_after_a_kill(seed: int, tmp_path: Path) -> None:
+    drawn = Random(seed)  # noqa: S311
+    found = run_killed(tmp_path, drawn, 3, 60, "local[2]", begin="liveness", seed=FAR_BEYOND, small=20)
+    assert json.dumps(found) == json.dumps(told(random_model(FAR_BEYOND), ["k1", "w1"], 1, every=True))
 
 
 def dying(model: Model, folder: Path, at: int) -> Model:
@@ -208,6 +254,75 @@ def test_other_folders_and_limits(spark: SparkSession, tmp_path: Path) -> None:
         told(two_phase_commit(3), [], 0, on_spark(spark, tmp_path / "mine"))
 
 
+@pytest.mark.parametrize(
+    "seeds", [range(12), *(pytest.param(range(n, n + 50), marks=pytest.mark.deep) for n in (12, 62))], ids=str
+)
+def test_liveness_of_random_models(seeds: range, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without a job: with hazards, timers and states beyond those of the search; and asked again when all is done."""
+    doomed = beyond = 0
+    for seed in seeds:
+        drawn, model = chance(seed, "kinds"), random_model(seed)
+        kinds, most = [kind for kind in KINDS if drawn.random() < 0.5], drawn.randint(0, 2)
+        options = {"known": ["H"] if drawn.random() < 0.3 else [], "limits": Limits(max_states=1_000), "every": True}
+        monkeypatch.setattr(liveness, "ROUNDS", drawn.choice([1, 4, 1_000]))
+        expected = told(model, kinds, most, **options)
+        engine = on_spark(None, tmp_path / f"{seed}", parts=3)
+        if not expected["stopped"].startswith("more than"):
+            assert told(model, kinds, most, engine, **options) == expected, seed
+            assert told(model, kinds, most, engine, **options) == expected, seed
+            doomed += "goal" in [one["property"] for one in expected["violations"]]
+            beyond += (tmp_path / f"{seed}" / "liveness" / "beyond").exists()
+    assert doomed
+    assert beyond
+
+
+WALKS = {
+    "a livelock": ({"a": "bz", "b": "c", "c": "db"}, {"cd": "luck"}, [], "violated"),
+    "beyond": ({"a": "bz", "b": "c", "c": "db", "d": "ez", "e": "a"}, {"cd": "timer", "de": "timer"}, [], "holds"),
+    "full": ({"a": "bc", "b": "cz", "c": "z"}, {"bz": "timer", "cz": "timer"}, ["bz"], "holds"),
+    "hidden": ({"a": "b", "b": "z"}, {"bz": "timer"}, ["bz"], "stopped"),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [*(pytest.param(n, marks=pytest.mark.deep) for n in ("full", "hidden")), "a livelock", "beyond"]
+)
+def test_liveness_in_jobs(name: str, spark: SparkSession, tmp_path: Path) -> None:
+    """Even of single states: a livelock, states beyond those of the search, and steps that a full wire hides."""
+    edges, kinds, hidden, word = WALKS[name]
+    model = walker(edges, hidden=hidden, **kinds)
+    found = told(model, [], 0, on_spark(spark, tmp_path, small=0, parts=2))
+    assert found == told(model, [], 0)
+    assert found["verdict"] == word
+
+
+def test_cells_that_outgrow_their_keys_beyond_the_search_begin_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Liveness explores states that keys have no room for: all of it is done again, with wider ones."""
+    began = []
+
+    class Noting(SparkSearch):
+        def first_doomed(self) -> int:
+            began.append("liveness")
+            return super().first_doomed()
+
+        def _restart(self) -> None:
+            began.append("again")
+            super()._restart()
+
+    def tight(_before: Packing, counts: list[int]) -> Packing:
+        return Packing([(count // 4).bit_length() for count in counts])
+
+    edges = {"a": "b", "b": "c", "c": "d", "d": "e", "e": "f", "f": "z"}
+    case = walker(edges, bc="timer"), [], 0
+    expected = told(*case)
+    monkeypatch.setattr(Packing, "grow", tight)
+    monkeypatch.setattr(Packing, "of", staticmethod(lambda many: Packing([1] * many)))
+    assert told(*case, on_spark(None, tmp_path / "d", Noting, parts=3)) == expected
+    assert began[-1] == "again"
+
+
 @pytest.mark.deep
 def test_liveness_of_many_states(spark: SparkSession, tmp_path: Path) -> None:
     """Levels in tasks and in the driver; the first doomed state, and the way there."""
@@ -219,9 +334,13 @@ def test_liveness_of_many_states(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_million_states(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("dialect", ["4.4", "fixed"])
+def test_a_million_states(dialect: str, spark: SparkSession, tmp_path: Path) -> None:
+    """With a livelock, and without one."""
     kinds = ["crash", "expire", "failover", "late", "leave", "lose", "poll_timeout", "rebalance_timeout", "unanswered"]
-    case = consumer_group(topics={"foo": 1, "bar": 1}), kinds, 1
-    found = told(*case, on_spark(spark, tmp_path), every=True)
-    assert found["states"] > 10**6
-    assert found == told(*case, every=True)
+    model = consumer_group(topics={"foo": 1, "bar": 1}, client=dialect, coordinator=dialect)
+    kinds = kinds if dialect == "4.4" else list(model.kinds)
+    found = told(model, kinds, 1, on_spark(spark, tmp_path), every=True)
+    assert found["states"] > 750_000
+    assert found["verdict"] == ("violated" if dialect == "4.4" else "holds")
+    assert found == told(model, kinds, 1, every=True)

@@ -1,0 +1,252 @@
+"""The tasks of liveness on Spark: each function works on some partitions of the keys of `fsm.spark.search`.
+
+All are pure except for the files they write, which are written atomically: a repeated task writes them again.
+`fsm.spark.liveness` describes their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from fsm.check.liveness import is_settled
+from fsm.check.search import CHUNK
+from fsm.check.steps import Steps
+from fsm.check.store import Keys, Packing
+from fsm.spark.search_tasks import (
+    MET,
+    NO_KEYS,
+    LevelTask,
+    OutgrownError,
+    Task,
+    by_part,
+    is_among,
+    read,
+    with_parts,
+    write,
+)  # fmt: skip
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from fsm.check.memo import Ids
+    from fsm.check.model import Mask
+
+LEFT, STEPS, HIDDEN, GOOD, BEYOND = (f"liveness/{name}/" for name in ("left", "steps", "hidden", "good", "beyond"))
+"""Folders of runs: states that are left, the steps from them by what they lead to, those of them with a hidden step,
+states from which the goal can be reached, and states explored for liveness only."""
+KEYS, PAIRS = "part int, key long", "part int, key long, other long"
+"""Schemas of the rows of tasks."""
+
+
+class States(NamedTuple):
+    """States: those of some runs that are in none of others."""
+
+    runs: tuple[str, ...]
+    without: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class LivenessTask(Task):
+    """The parameters of tasks that take steps from some states."""
+
+    states: States
+    name: str
+    """Of the run that is written."""
+    by: tuple[str, ...]
+    """Events that count besides free steps."""
+    trusts: bool = False
+    """Whether a step that a full wire hides counts as the goal."""
+    explored: tuple[str, ...] = ()
+    """The keys of all explored states."""
+
+    def keys(self, part: int) -> Keys:
+        """The keys of the states in a partition, sorted."""
+        keys = np.sort(np.concatenate([NO_KEYS, *(self.read(run, part) for run in self.states.runs)]))
+        return keys[~self.among(self.states.without, part, keys)]
+
+    def chunks(self, steps: Steps, part: int, *, settled: bool = False) -> Iterator[tuple[Keys, Ids]]:
+        """(keys, rows) of the states in a partition, in chunks; those that are settled only if asked for."""
+        keys, goal = self.keys(part), self.model.goal
+        for low in range(0, len(keys), CHUNK):
+            here = keys[low : low + CHUNK]
+            rows = Packing(self.bits).unpack(here[:, None])
+            if not settled and goal is not None:
+                left = ~is_settled(steps, goal, self.known, rows)
+                here, rows = here[left], np.asfortranarray(rows[left])
+            yield here, rows
+
+
+def take_steps(task: LivenessTask, steps: Steps, parts: Iterable[int], *, settled: bool = False) -> None:
+    """Looks up all steps from the states of some partitions."""
+    for part in parts:
+        for _, rows in task.chunks(steps, part, settled=settled):
+            for _ in steps.successors(rows, paid=False, by=task.by):
+                pass
+
+
+# -- a run of states that are left ----------------------------------------------------------------------------
+
+
+def leave(task: LivenessTask, steps: Steps, parts: Iterable[int]) -> Iterator[pa.RecordBatch]:
+    """Writes the states of some partitions in which the goal does not hold; their steps, each as (after, before)."""
+    packing = Packing(task.bits)
+    for part in parts:
+        left, hidden = [NO_KEYS], [NO_KEYS]
+        for here, rows in task.chunks(steps, part):
+            found = list(steps.successors(rows, paid=False, by=task.by))
+            if not packing.fits([len(cell.ids) for cell in steps.space.cells]):
+                raise OutgrownError
+            full = np.zeros(len(rows), np.bool_)
+            for one in found:
+                full[one.source[one.full]] = True
+            stays = ~full if task.trusts else np.ones(len(rows), np.bool_)
+            base = packing.keys(rows)
+            for one in found:
+                possible = one.those(~one.full & stays.take(one.source))
+                after, before = possible.keys(packing, base, rows), here[possible.source]
+                moves = after != before
+                yield with_parts(task.parts, after[moves], other=before[moves].view(np.int64))
+            left.append(here[stays])
+            hidden.append(here[full & stays])
+        for folder, keys in ((LEFT, np.concatenate(left)), (HIDDEN, np.concatenate(hidden))):
+            if len(keys):
+                write(task.path(folder + task.name, part), keys)
+
+
+def sort_steps(task: LivenessTask, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
+    """Writes steps by what they lead to; returns their number."""
+    count = 0
+    for part, columns in by_part(batches):
+        after, before = columns["key"], columns["other"].view(np.uint64)
+        order = np.lexsort((before, after))
+        after, before = after[order], before[order]
+        differs = np.ones(len(after), np.bool_)
+        differs[1:] = (after[1:] != after[:-1]) | (before[1:] != before[:-1])
+        write(task.path(STEPS + task.name, part), after[differs], parent=before[differs].view(np.int64))
+        count += int(np.count_nonzero(differs))
+    return {"count": count}
+
+
+# -- a round --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Round(Task):
+    """The parameters of the tasks of one step backwards from the states that reach the goal."""
+
+    left: tuple[str, ...]
+    """The runs of states that were left at the beginning."""
+    good: tuple[str, ...]
+    """The rounds before this one, each with the states that it found."""
+    name: str
+    explored: tuple[str, ...]
+    """The keys of all explored states, if steps may lead to others."""
+
+    def leads_to_goal(self, part: int, after: Keys) -> Mask:
+        """Which steps lead to states of the last round; in the first round to explored states that are not left."""
+        if self.good:
+            return is_among(self.read(self.good[-1], part), after)
+        found = ~self.among((LEFT + run for run in self.left), part, after)
+        if self.explored:
+            found[found] = self.among(self.explored, part, after[found])
+        return found
+
+
+def lead_back(task: Round, parts: Iterable[int]) -> Iterator[pa.RecordBatch]:
+    """The states before those of the last round."""
+    for part in parts:
+        if task.good and not task.path(task.good[-1], part).exists():
+            continue
+        found = [NO_KEYS]
+        for run in task.left:
+            reaches = task.leads_to_goal(part, task.read(STEPS + run, part))
+            if reaches.any():
+                found.append(np.unique(task.read(STEPS + run, part, "parent")[reaches]))
+        yield with_parts(task.parts, np.unique(np.concatenate(found)))
+
+
+def find_good(task: Round, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
+    """Writes those of these states that are left and new; returns their number for each run."""
+    counts = [0] * len(task.left)
+    for part, columns in by_part(batches):
+        keys = np.unique(columns["key"])
+        keys = keys[~task.among(task.good, part, keys)]
+        is_left = np.zeros(len(keys), np.bool_)
+        for at, run in enumerate(task.left):
+            mine = task.among([LEFT + run], part, keys)
+            counts[at] += int(np.count_nonzero(mine))
+            is_left |= mine
+        if is_left.any():
+            write(task.path(task.name, part), keys[is_left])
+    return {"counts": counts}
+
+
+# -- states beyond those of the search ------------------------------------------------------------------------
+
+
+def go_beyond(task: LivenessTask, steps: Steps, parts: Iterable[int]) -> Iterator[pa.RecordBatch]:
+    """The successors of the states of some partitions."""
+    packing = Packing(task.bits)
+    for part in parts:
+        for _, rows in task.chunks(steps, part, settled=True):
+            found = list(steps.successors(rows, paid=False, by=task.by))
+            if not packing.fits([len(cell.ids) for cell in steps.space.cells]):
+                raise OutgrownError
+            base = packing.keys(rows)
+            keys = [NO_KEYS, *(one.those(~one.full).keys(packing, base, rows) for one in found)]
+            yield with_parts(task.parts, np.unique(np.concatenate(keys)))
+
+
+def add_beyond(task: LivenessTask, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
+    """Writes those of these states that were not explored before; returns their number."""
+    count = 0
+    for part, columns in by_part(batches):
+        keys = np.unique(columns["key"])
+        keys = keys[~task.among(task.explored, part, keys)]
+        if len(keys):
+            write(task.path(task.name, part), keys)
+            count += len(keys)
+    return {"count": count}
+
+
+# -- the first doomed state -----------------------------------------------------------------------------------
+
+
+def find_level(task: LivenessTask, levels: Sequence[str], parts: Iterable[int]) -> dict[str, Any]:
+    """The place of the first of these levels with a state of some partitions; their number if there is none."""
+    first = len(levels)
+    for part in parts:
+        keys = task.keys(part)
+        first = next((at for at in range(first) if is_among(keys, task.read(MET + levels[at], part)).any()), first)
+    return {"first": first}
+
+
+def number_states(task: LevelTask, files: Iterable[int]) -> Iterator[pa.RecordBatch]:
+    """The states of some files of a level with their numbers."""
+    for at in files:
+        name, first, _ = task.level.files[at]
+        keys = read(task.file(name), "key").view(np.uint64)
+        yield with_parts(task.parts, keys, other=np.arange(first, first + len(keys)))
+
+
+def find_number(task: LivenessTask, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
+    """The least number of these states that is one of the task's; -1 if there is none."""
+    found = [
+        int(columns["other"][doomed].min())
+        for part, columns in by_part(batches)
+        if (doomed := is_among(task.keys(part), columns["key"])).any()
+    ]
+    return {"first": min(found, default=-1)}
+
+
+def count_rows(folder: Path) -> int:
+    """The number of rows in all partitions of a run."""
+    import pyarrow.parquet as pq
+
+    return sum(pq.read_metadata(path).num_rows for path in sorted(folder.glob("*.parquet")))
