@@ -98,7 +98,7 @@ class SparkSearch(Search):
         if not self.parts and self.spark is not None:
             self.parts = int(str(self.spark.conf.get("spark.sql.shuffle.partitions")))
         self.after_level = self._note
-        with self._locked():
+        with self._lock():
             if (self.folder / NOTE).exists():
                 self._resume(read_note(self.folder / NOTE))
             self._remove_all_but([one.name for one in self.levels])
@@ -107,7 +107,7 @@ class SparkSearch(Search):
 
     def first_doomed(self) -> int:
         goal = self.model.goal
-        with self._locked():
+        with self._lock():
             while goal is not None:
                 try:
                     return SparkLiveness(self, goal).first()
@@ -117,7 +117,7 @@ class SparkSearch(Search):
         return -1
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _lock(self) -> Iterator[None]:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with lock_folder(self.folder, OWN):
