@@ -497,6 +497,14 @@ def test_a_static_member_returns_with_another_subscription(protocol: str, states
     assert [one.replayed and one.replayed.differs for one in without_it.violations] == ["", ""]
 
 
+@pytest.mark.slow
+def test_a_topic_grows_while_one_of_two_static_members_is_away() -> None:
+    """W32 in a group of two: 140 CPU seconds."""
+    model = classic_group(static=True, topics={"foo": 1}, topic_changes=True, coordinator=FIXED)
+    verdict = check(model, disturb=["restart", "topic_grown"], disturbances=2, known=["restarts"], every=True)
+    assert (verdict.word, verdict.states, verdict.stopped) == ("holds", 47_704_254, "")
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize(
     ("rules", "word", "states"),
