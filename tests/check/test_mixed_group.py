@@ -180,8 +180,8 @@ def converted(*known: str) -> Verdict:
     [
         (1, "close", 66),
         pytest.param(2, "close", 32_166, marks=pytest.mark.deep),
-        pytest.param(2, "restart", 2_421_707, marks=pytest.mark.slow),
-        pytest.param(2, "convert", 2_530_992, marks=pytest.mark.slow),
+        pytest.param(2, "restart", 2_410_440, marks=pytest.mark.slow),
+        pytest.param(2, "convert", 2_525_074, marks=pytest.mark.slow),
     ],
 )
 def test_members_close_restart_and_come_back_with_the_other_protocol(members: int, kind: str, states: int) -> None:

@@ -232,6 +232,7 @@ def test_a_restart_and_one_disturbance_more_in_a_static_classic_group(kind: str)
         ("poll_timeout", 48_687_314),
         ("raising", 1_225_823),
         ("rebalance_timeout", 26_849_825),
+        ("rejoin", 920_667),
         ("unanswered", 15_287_272),
     ],
 )
@@ -244,7 +245,7 @@ def test_a_restart_and_one_disturbance_more_in_a_cooperative_static_group(kind: 
 
 @pytest.mark.slow
 def test_static_members_return_with_another_subscription() -> None:
-    """W35 ends there: some 20 CPU seconds."""
+    """W35 ends there, three disturbances, 47 CPU seconds: both have one topic, and a follower returns with another."""
     model = classic_group(coordinator="fixed", static=True, topics={"foo": 1, "bar": 1})
-    verdict = check(model, disturb=["resubscribe", "restart"], disturbances=2, known=["restarts"], every=True)
-    assert (verdict.word, verdict.states, verdict.stopped) == ("holds", 2_315_896, "")
+    verdict = check(model, disturb=["resubscribe", "restart"], disturbances=3, known=["restarts"], every=True)
+    assert (verdict.word, verdict.states, verdict.stopped) == ("holds", 8_735_272, "")
