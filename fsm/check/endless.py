@@ -1,7 +1,9 @@
-"""A limit on the user CPU time of a step: a step that takes longer is a counterexample.
+"""A limit on the time of a step: a step that takes longer is a counterexample.
 
-The limit counts what this process computes, so neither a busy machine nor waiting matters. Python handles signals only
-in its main thread and between bytecodes: in another thread, or inside one call of a C function, there is no limit.
+The limit counts the user CPU time of this process, so a busy machine does not matter. A step that sleeps, or waits for
+something outside, takes none: for it there is a limit on real time, which is so much longer that a busy machine hardly
+matters either. Python handles signals only in its main thread and between bytecodes: in another thread, or inside one
+call of a C function that signals do not interrupt, there is no limit; nor on real time where SIGALRM has another use.
 """
 
 from __future__ import annotations
@@ -10,49 +12,66 @@ import math
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 ENDLESS = "takes more than"
 """The begin of the message about such a step."""
+PATIENCE = 30
+"""The limit on real time, as a multiple of that on CPU time."""
+_TIMERS = {signal.SIGVTALRM: (signal.ITIMER_VIRTUAL, 1), signal.SIGALRM: (signal.ITIMER_REAL, PATIENCE)}
+"""The timer of each signal, and its limit as a multiple of that on CPU time."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class EndlessError(BaseException):
-    """A call reached the limit. Not an `Exception`, which the call itself might catch."""
+    """A call reached a limit. Not an `Exception`, which the call itself might catch."""
 
 
 @contextmanager
 def watching() -> Iterator[None]:
     """Enables the limits of `within`."""
+    before: dict[int, Any] = {}
     try:
-        before: Any = signal.signal(signal.SIGVTALRM, _give_up)
+        before[signal.SIGVTALRM] = signal.signal(signal.SIGVTALRM, _give_up)
     except ValueError:  # not in the main thread
         yield
         return
+    if signal.getsignal(signal.SIGALRM) is signal.SIG_DFL:
+        before[signal.SIGALRM] = signal.signal(signal.SIGALRM, _give_up)
     try:
         yield
     finally:
-        signal.signal(signal.SIGVTALRM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def within(limit_s: float, call: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
-    """Calls a function. Raises `EndlessError` if it takes this CPU time twice, and `watching` is on.
+    """Calls a function. Raises `EndlessError` if it takes this CPU time twice, or much more real time, and `watching`
+    is on.
 
-    It is called a second time because a virtual machine that was suspended may count more CPU time than there was.
+    It is called a second time because a virtual machine that was suspended may count more time than there was.
     """
-    if limit_s == math.inf or signal.getsignal(signal.SIGVTALRM) is not _give_up:
+    timers = [timer for number, timer in _TIMERS.items() if signal.getsignal(number) is _give_up]
+    if limit_s == math.inf or not timers:
         return call(*given, **named)
+    reached = EndlessError()
     for _ in range(2):
-        signal.setitimer(signal.ITIMER_VIRTUAL, limit_s, limit_s)
+        for timer, times in timers:
+            signal.setitimer(timer, limit_s * times, limit_s * times)
         try:
             return call(*given, **named)
-        except EndlessError:
-            continue
+        except EndlessError as problem:
+            reached = problem
         finally:
-            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-    raise EndlessError(f"{ENDLESS} {limit_s:g} s of CPU time: it may never end")
+            for timer, _ in timers:
+                signal.setitimer(timer, 0)
+    raise reached
 
 
-def _give_up(_signal: int, _frame: Any) -> NoReturn:
-    raise EndlessError
+def _give_up(number: int, _frame: Any) -> None:
+    timer, _ = _TIMERS[signal.Signals(number)]
+    _, limit_s = signal.getitimer(timer)
+    if limit_s:  # else the call has ended
+        signal.setitimer(timer, limit_s, limit_s)  # from now: time that is counted late may be more than one limit
+        raise EndlessError(f"{ENDLESS} {limit_s:g} s{' of CPU time' * (number == signal.SIGVTALRM)}: it may never end")

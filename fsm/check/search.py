@@ -47,7 +47,9 @@ class Limits:
     max_memory: int = 6 << 30
     """Bytes of states, keys, tables and, roughly, the objects behind them; temporary arrays of NumPy do not count."""
     step_s: float = 10.0
-    """CPU seconds of one step of a component; a step that takes longer twice is a counterexample."""
+    """CPU seconds of one step of a component, and 30 times as many seconds of real time; a step that takes longer twice
+    is a counterexample.
+    """
     max_steps: int = sys.maxsize
     """Different steps of components."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable
-from threading import Thread
+import time
+from collections.abc import Callable, Iterable
+from threading import Lock, Thread
 
 import pytest
 
@@ -15,6 +16,20 @@ from fsm.member.runtime.consumer_shell import ConsumerMember
 
 SOON = Limits(step_s=0.05)
 MESSAGE = "takes more than 0.05 s of CPU time: it may never end"
+
+
+WAITED = "takes more than 1.5 s: it may never end"
+
+
+def sleeps(sleep: Callable[[], object]) -> Model:
+    """One that sleeps, or waits, in its third step."""
+
+    def step(state: int, _given: object) -> Step:
+        if state == 2:
+            sleep()
+        return Step(state + 1)
+
+    return Model("sleeps", [Component("one", 0, lambda state: [Choice("goes on")] if state < 4 else [], step)])
 
 
 def loops(*, passes_over: bool = False) -> Model:
@@ -46,6 +61,50 @@ def test_an_endless_step_is_the_last_of_a_counterexample(*, passes_over: bool, j
     assert next(iter(tell(found))).startswith(f"broken: {MESSAGE}")
     assert signal.getsignal(signal.SIGVTALRM) == before
     assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0, 0)
+
+
+def wait_for_a_lock() -> None:
+    lock = Lock()
+    with lock, lock:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("sleep", "jobs"),
+    [
+        (lambda: time.sleep(3_600), 1),
+        *(
+            pytest.param(lambda: time.sleep(3_600), 2, marks=pytest.mark.deep),
+            pytest.param(wait_for_a_lock, 1, marks=pytest.mark.deep),
+        ),
+    ],
+    ids=["sleeps", "sleeps in a worker", "waits"],
+)
+def test_a_step_that_sleeps_for_ever_is_the_last_of_a_counterexample(sleep: Callable[[], object], jobs: int) -> None:
+    """It takes no CPU time: the limit on real time is 30 times as long."""
+    before = signal.getsignal(signal.SIGALRM)
+    (found,) = check(sleeps(sleep), limits=SOON, jobs=jobs).violations
+    assert (found.property, len(found.path)) == (WAITED, 3)
+    assert signal.getsignal(signal.SIGALRM) == before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+
+
+def test_a_step_that_sleeps_less_is_none() -> None:
+    """Longer than it may compute."""
+    assert check(sleeps(lambda: time.sleep(0.1)), limits=SOON).word == "holds"
+
+
+def test_an_alarm_of_somebody_else_is_left_alone() -> None:
+    """The limit on CPU time holds all the same."""
+    rung: list[int] = []
+    before = signal.signal(signal.SIGALRM, lambda number, _: rung.append(number))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        (found,) = check(loops(), limits=SOON).violations
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert rung == [signal.SIGALRM]
+    assert found.property == MESSAGE
 
 
 def test_live_objects_have_to_loop_too() -> None:
