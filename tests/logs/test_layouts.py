@@ -37,6 +37,7 @@ from fsm.logs.layouts.fields import json_object, logfmt
 from fsm.logs.layouts.headers import Token, find_program, roles_of, score_logger
 from fsm.logs.layouts.layout import ENDS, GAPS, Description, marks_of
 from fsm.logs.layouts.pattern import in_layout
+from fsm.logs.layouts.ties import are_ties_in_order
 from fsm.logs.reading.entries import LINE_LIMIT, parse_entry
 from fsm.logs.reading.opening import DamageTolerant, open_packed
 from fsm.logs.reading.pieces import WHOLE, Piece, PieceReader, cut, from_bytes, reader_of
@@ -984,3 +985,13 @@ def test_the_beginning_of_the_epoch_is_no_time(tmp_path: Path) -> None:
     found, layouts = read(write(tmp_path / "a.log", "\n".join(lines), told), CLIENTS["java"])
     assert found == said(CLIENTS["java"], told, set(layouts[0].lost))
     assert "time" not in layouts[0].lost
+
+
+def test_steps_of_several_partitions_are_no_steps_of_one() -> None:
+    """Printed within one millisecond, the newest first."""
+    began, ended = (
+        [f"2026-11-21 00:25:38.539 Partition foo [{i}] changed fetch state {step}" for i in range(2)]
+        for step in ("active -> stopping", "stopping -> stopped")
+    )
+    assert are_ties_in_order([began[1], ended[1], began[0], ended[0]])
+    assert not are_ties_in_order([began[1], ended[0]])

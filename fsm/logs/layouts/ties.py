@@ -20,7 +20,8 @@ _PRINTED_TOGETHER = (
 """What Java clients often print within one millisecond, in this order."""
 _PLACES = {words: (row, i) for row in _PRINTED_TOGETHER for i, words in enumerate(row)}
 _WORDS = re.compile("|".join(map(re.escape, _PLACES)))
-_DIGITS = str.maketrans("123456789", "0" * 9)
+_NUMBER = re.compile(r"(\[\d+\])|\d")
+"""Of what steps, the number in brackets of a partition tells it from others; other numbers may count its steps."""
 _SEARCHED = 1000
 """Characters of a line that are searched."""
 
@@ -49,4 +50,4 @@ def _find_step(text: str) -> tuple[Hashable, Hashable, Hashable] | None:
         row, place = _PLACES[words[0]]
         return row, place, place + 1
     step = _STEP.search(text)
-    return None if step is None else (text[: step.start()].translate(_DIGITS), step[1], step[2])
+    return None if step is None else (_NUMBER.sub(r"\1", text[: step.start()]), step[1], step[2])
