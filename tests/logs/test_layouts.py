@@ -995,3 +995,14 @@ def test_steps_of_several_partitions_are_no_steps_of_one() -> None:
     )
     assert are_ties_in_order([began[1], ended[1], began[0], ended[0]])
     assert not are_ties_in_order([began[1], ended[0]])
+
+
+def test_a_few_lines_with_as_many_commas_are_no_table(tmp_path: Path) -> None:
+    """Though a quote stands behind one of them: the comma is that of a time stamp."""
+    told = events("librdkafka")
+    other = 'orders - ERROR - Payment 1 failed: {"code":"card_declined","retry":7}'
+    lines = [f"{iso(e, ' ', ',', '')} - {e.logger} - {e.level} - {e.text}\n" for e in told]
+    lines.insert(2, f"{iso(told[2], ' ', ',', '')} - {other}\n")
+    path = write(tmp_path / "a.log", "".join(line for line in lines if line.count(",") == 1 or other in line), told)
+    _, layouts = read(path, CLIENTS["librdkafka"])
+    assert ["csv" in one.pattern or "milliseconds" in one.lost for one in layouts] == [False]

@@ -456,6 +456,8 @@ def find_csv(text: str) -> Csv | None:
             continue
         named = all(re.fullmatch(r"[@\w .:/()\[\]#-]{1,80}", cell) for cell in rows[0]) and len(set(rows[0])) == width
         named = named and not any(stamps.ANY.search(cell) for cell in rows[0])
+        if not named and len(rows) + sum(cell.count("\n") for row in rows for cell in row) <= text.count("\n") / 2:
+            continue  # what follows is no table
         return Csv(tuple(rows[0]) if named else tuple(map(str, range(width))), delimiter, named)
     return _find_column(text)
 
