@@ -167,3 +167,9 @@ def test_the_last_value_may_be_empty_and_its_blank_gone() -> None:
     text = "new group session begun; group: g, added: foo[0 1 2], lost:"
     assert told(text) == told(f"{text} ")
     assert [one.partitions for one in told(text)] == [FOO]
+
+
+@pytest.mark.parametrize("behind", ["", " group=g added=map[foo:[0]] lost=map[]", "; group: g, lost: "])
+def test_what_is_owned_is_not_understood_without_its_key(behind: str) -> None:
+    """A logger may drop it, or write keys in a way that is not known."""
+    assert understand(Message(1000, f"new group session begun{behind}")) is None

@@ -96,7 +96,7 @@ def _read_start(protocol: str) -> _Read:
 
 def _read_list(kind: Kind, key: str) -> _Read:
     def read(message: Message, fields: Fields) -> Records | None:
-        found = _parse_partitions(fields.get(key, ""))
+        found = _parse_partitions(fields.get(key))
         if found is None:
             return None
         return (
@@ -156,7 +156,7 @@ def _read_leave(message: Message, fields: Fields) -> Records:
 
 
 def _read_close(message: Message, fields: Fields) -> Records | None:
-    found = _parse_partitions(fields.get("revoking", ""))
+    found = _parse_partitions(fields.get("revoking"))
     if found is None:
         return None
     return _make_record(message, fields, Kind.CLOSE_BEGIN), _make_record(
@@ -204,6 +204,8 @@ _MESSAGES: dict[str, _Read] = {
     "in default commit: unable to commit offsets for topic partition": _read_commit,
 }
 _UNRELEASED = "UnreleasedInstanceID after"
+_BEGINNINGS = tuple(f"{text} " for text in _MESSAGES if text.count(" ") > 2)
+"""A message of several words that begins like this but ends differently was not understood."""
 
 
 # -- keys ---------------------------------------------------------------------------------------------------
@@ -241,7 +243,9 @@ def understand(message: Message) -> Records | None:
     read = _MESSAGES.get(text)
     if read is not None:
         return read(message, {**message.fields, **fields})
-    return _read_unreleased(message, message.fields) if text.startswith(_UNRELEASED) else ()
+    if text.startswith(_UNRELEASED):
+        return _read_unreleased(message, message.fields)
+    return None if text.startswith(_BEGINNINGS) else ()
 
 
 CLIENT = Client(
