@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from textwrap import indent
 from time import process_time
 from typing import Literal
 
@@ -432,6 +433,11 @@ def pairs(fields: dict[str, object], as_json: bool) -> str:
     )
 
 
+def below(fields: dict[str, object], spaces: int | None) -> str:
+    """Fields on lines of their own, as pino-pretty prints them."""
+    return indent("\n".join(f"{name}: {json.dumps(value, indent=spaces)}" for name, value in fields.items()), " " * 4)
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -444,11 +450,21 @@ def pairs(fields: dict[str, object], as_json: bool) -> str:
         lambda at, text, fields: f"  kgo {text} {json.dumps(fields)} +{at[20:23]}ms",
         lambda at, text, fields: json.dumps({"timestamp": at, "jsonPayload": {"message": text, **fields}}),
         lambda at, text, fields: json.dumps({"ts": at, "entry": {"msg": text, "attributes": fields}}),
+        lambda at, text, fields: json.dumps({"time": at, "msg": text, "app": {"kafka": fields}}),
+        lambda at, text, fields: (
+            f"time={at} msg={json.dumps(text)} {pairs({f'kafka.{name}': fields[name] for name in fields}, False)}"
+        ),
+        lambda at, text, fields: f"[{at}] INFO: {text}\n{below(fields, None)}",
+        lambda at, text, fields: f"[{at}] INFO: {text}\n{below(fields, 2)}",
     ],
-    ids=["logrus", "hclog", "charm", "zerolog", "nothing before", "klog", "debug", "beside", "in an object beside"],
+    ids=[
+        *("logrus", "hclog", "charm", "zerolog", "nothing before", "klog", "debug", "beside", "in an object beside"),
+        *("in two groups", "in a group of names", "below", "below, over several lines"),
+    ],
 )
 def test_fields_behind_messages_are_read(line: Callable[[str, str, dict[str, object]], str], tmp_path: Path) -> None:
-    """As pairs behind words, quoted or not, as an object behind words with nothing before them, or in objects."""
+    """As pairs behind words, quoted or not, as an object behind words with nothing before them, in objects, or on
+    lines below."""
     data = logs("client")["franz_consumer.sigstop_twice"]["A.log"].decode()
     path = tmp_path / "plain.log"
     path.write_text(data)

@@ -110,8 +110,8 @@ def value_at(fields: Fields, path: str) -> Any:
 
 
 def beside(fields: Fields, path: str) -> Fields:
-    """The fields of a line with those beside the one at a path, which may be in nested objects, by their own names: the
-    closer ones count."""
+    """The fields of a line with those beside the one at a path, which may be in nested objects or in groups of names
+    (`kafka.group`), by their own names: the closer ones count."""
     near = fields
     while path not in near:
         dots = [i for i, c in enumerate(path) if c == "."]
@@ -119,7 +119,11 @@ def beside(fields: Fields, path: str) -> Fields:
         if inner is None or not isinstance(inner[0], dict):
             break
         near, path = inner
-    nested = {name: value for one in near.values() if isinstance(one, dict) for name, value in one.items()}
+    nested = {path.rpartition(".")[2]: value for path, value in near.items() if "." in path}
+    level = near
+    for _ in range(DEPTH):
+        level = {name: value for one in level.values() if isinstance(one, dict) for name, value in one.items()}
+        nested = {**level, **nested}
     return {**nested, **fields, **near} if nested or near is not fields else fields
 
 
@@ -289,6 +293,18 @@ def _pairs_tail(line: str) -> tuple[str, dict[str, Any]] | None:
     return (text[:end].rstrip().removesuffix(":"), fields) if fields else None
 
 
+def lines_tail(text: str) -> tuple[str, dict[str, Any]] | None:
+    """The first line of a text whose other lines are fields, indented alike, and the fields; an object or a list may
+    have further lines, as printed by pino-pretty."""
+    line, _, rest = text.partition("\n")
+    indent = rest[: len(rest) - len(rest.lstrip(" \t"))]
+    if not indent:
+        return None
+    rows = re.split(rf"\n{indent}(?![ \t}}\]])", rest.removeprefix(indent).rstrip())
+    fields = {found[1]: _parse_value(row[found.end() :]) for row in rows if (found := _FIELD_LINE.match(row))}
+    return (line, fields) if len(fields) == len(rows) else None
+
+
 def _parse_value(text: str) -> Any:
     try:
         return json.loads(text) if text[:1] in ("{", "[") else _unquote(text)
@@ -309,8 +325,11 @@ _VALUES = (
     r"\d[\d./-]{5,11}[ T]\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?(?: ?(?:Z|[+-]\d\d:?\d\d))?(?![^\s,})\]])",
     r'[^\s",]*',
 )
-_END_PAIR = re.compile(rf"(?<=[ \t])({_NAME})({_VALUES[0]}|[\[{{]\S*[\]}}](?=\s|\Z)|[^\s\"',()\[\]{{}}]*(?=\s|\Z))")
-"""A pair behind a message: brackets, if any, are around the whole value."""
+_END_PAIR = re.compile(
+    rf"(?<=[ \t])({_NAME})({_VALUES[0]}|(?:map)?[\[{{]\S*[\]}}](?=\s|\Z)|[^\s\"',()\[\]{{}}]*(?=\s|\Z))"
+)
+"""A pair behind a message: brackets, if any, are around the whole value, or around that of a map of Go."""
+_FIELD_LINE = re.compile(r"([A-Za-z_][\w.@/-]{0,80}): (?! )")
 _PAIR = re.compile(rf"(?:^|(?<=[\s,{{(]))({_NAME})({'|'.join(_VALUES)})")
 """A pair. A value may contain unescaped quotes and line feeds."""
 

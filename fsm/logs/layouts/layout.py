@@ -204,7 +204,7 @@ class Layout:
             values["thread"],
             error,
             pid,
-            {**words, **inner, **attributes},
+            {**words, **inner, **structured.beside(attributes, "")},
         )
         return message, time.lost
 
@@ -218,10 +218,10 @@ class Layout:
         return "\n".join([*lines, last])
 
     def _take_fields(self, text: str, after: Header | None) -> tuple[str, list[tuple[str, str]], structured.Fields]:
-        """The text, the slots of its end, and the fields before or behind that end."""
-        fields: structured.Fields = {}
+        """The text, the slots of its end, and the fields before or behind that end, or below the text."""
+        text, fields = structured.lines_tail(text) or (text, {})
         if self.tail and closes_before_fields(after):
-            text, fields = structured.end_fields(text) or (text, {})
+            text, fields = structured.end_fields(text) or (text, fields)
         whole, (text, behind) = text, _strip_end(text, after)
         if self.tail and not fields and (ended := structured.end_fields(text)):
             fields = ended[1]
