@@ -341,6 +341,9 @@ OTHERS: dict[str, Writer] = {
     "klog quoted": lines(lambda e: f'I{e.at:%m%d %H:%M:%S}.{ms(e)}000       1 a.go:7] {json.dumps(e.body)} logger="x"'),
     "java.util.logging in German": lines(lambda e: f"{e.at:%d.%m.%Y %H:%M:%S} {e.logger} log\nINFORMATION: {e.body}"),
     "java.util.logging": lines(lambda e: f"{e.at:%b %d, %Y %I:%M:%S %p} {e.logger} doIt\n{e.level}: {e.body}"),
+    "hyphen behind the logger": lines(
+        lambda e: f"{e.at:%d-%m-%Y %H:%M:%S}.{ms(e)} [{e.thread}] {e.level:<5} {e.logger}-{e.body}"
+    ),
     "dot net": lines(lambda e: f"{iso(e, ' ', '.', ' +00:00')} [INF] ({e.logger}) {e.body}"),
     "log4j xml": lines(
         lambda e: (

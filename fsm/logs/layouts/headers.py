@@ -96,6 +96,8 @@ def split(text: str) -> Split:
             place = closes + 1
         elif word := _BACKGROUND.match(text, place) or _WORD.match(text, place):
             end = min((start for start, _ in taken if place < start < word.end()), default=word.end())
+            if end == len(text) > place + 1 and text[-1] == "-":  # before the message
+                end -= 1
             value = text[place:end]
             if any(map(str.isalnum, value)):
                 tokens.append(Token("word", ""))

@@ -120,7 +120,7 @@ def find_hits(seen: MarkedLines) -> list[tuple[int, str]]:
 
 _TAIL = re.compile(r"(?:\s*(?:\([^()\s]*\)|\[[^\[\]]*\]|[\"'}>]|\]\]|,|\+\d+(?:ms|[smhd])))[ \t]*\Z")
 _ELAPSED = re.compile(r" \+\d+(?:ms|[smhd])[ \t]*\Z", re.ASCII)
-_BEFORE_MESSAGES = frozenset("#< \t\n\"':|,;>)]}[({=")
+_BEFORE_MESSAGES = frozenset("#< \t\n\"':|,;>)]}[({=-")
 
 
 def find_begin(line: str, mark: int, client: Client) -> int | None:
