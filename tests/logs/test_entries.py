@@ -68,6 +68,7 @@ FOREIGN = (
     b"processed order 17 of customer 4",
     b"at last",
     b"<html>",
+    b'{"level":"info","message":"order 17 was processed"}',
 )
 
 

@@ -478,6 +478,19 @@ def test_fields_behind_messages_are_read(line: Callable[[str, str, dict[str, obj
     assert want
 
 
+def test_an_application_writes_otherwise_into_the_same_objects(tmp_path: Path) -> None:
+    """Below a client's lines: they are none of what those say."""
+    told = logs("client")["franz_consumer.grow"]["A.log"].decode().splitlines()
+    path = tmp_path / "plain.log"
+    path.write_text("".join(f"{line}\n" for line in told))
+    want, _ = read(path, CLIENTS["franz-go"])
+    between = [part for i, line in enumerate(told) for part in (line, f"{line[5:29]} WARN order {i} is late")]
+    path = tmp_path / "a.log"
+    path.write_text("".join(json.dumps({"log": part, "pod": "a"}) + "\n" for part in between))
+    assert read(path, CLIENTS["franz-go"])[0] == want
+    assert want
+
+
 def test_known_layouts_need_no_learning(tmp_path: Path) -> None:
     """What is written in a known layout is read as ever."""
     told = events("java")

@@ -29,12 +29,12 @@ _FOLLOWING = b"Following "
 _NO_BREAK_SPACE = b"\xc2\xa0"
 """The no-break space of web pages and chats, in UTF-8."""
 _CONTINUES = re.compile(
-    rb"[\s{}\[\]()*]|" + _NO_BREAK_SPACE + rb"|\Z"
+    rb"[\s}\[\]()*]|\{[\w.-]{1,250}=\[|" + _NO_BREAK_SPACE + rb"|\Z"
     rb"|" + b"|".join(_CAUSES) + rb"|[\w$]{1,100}\.[\w$.]{0,200}?(?:" + b"|".join(_THROWN) + rb")(?::|\s*\Z)"
     rb"|" + _FOLLOWING + rb"[a-z ]+\(s\) "
 )
-"""A continuation line begins with a blank or a bracket, an asterisk of a banner, the class of an exception, or the only
-words that a client of Kafka (Streams) puts there."""
+"""A continuation line begins with a blank, a bracket but that of a JSON object, an asterisk of a banner, the class of
+an exception, or the only words that a client of Kafka (Streams) puts there."""
 CONTINUES = _CONTINUES.match
 """Matches a line that continues an entry, if the line does not begin one."""
 CANNOT_CONTINUE = re.compile(
@@ -42,7 +42,7 @@ CANNOT_CONTINUE = re.compile(
     rb"|(?!" + b"|".join((*_CAUSES, _FOLLOWING)) + rb")(?:[\w$]+:|[\w$][\w$.]*(?:[^\w$.:\s]|[ \t]+[^\s]))"
 ).match
 """Matches a line that certainly does not continue an entry; its first 32 bytes decide."""
-CONTINUATION_WORDS = (*_CAUSES, *_THROWN, _FOLLOWING, _NO_BREAK_SPACE)
+CONTINUATION_WORDS = (*_CAUSES, *_THROWN, _FOLLOWING, _NO_BREAK_SPACE, b"=[")
 """A continuation line contains one of these, unless its first byte identifies it."""
 TEXT_LIMIT = 400
 """Characters of a line that are kept for display."""
