@@ -177,6 +177,15 @@ def test_two_disturbances_of_any_kind_harm_no_mixed_group(protocol: str, left_ou
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("kind", "states"), [("restart", 2_660_406), ("convert", 3_987_993)])
+def test_a_restart_or_a_conversion_and_a_crash_in_a_mixed_group(kind: str, states: int) -> None:
+    """Of members with one partition; the other kinds are not explored."""
+    model = mixed_group(topics={"foo": 1}, client="fixed", coordinator="fixed")
+    verdict = check(model, disturb=[kind, "crash"], disturbances=2, known=["restarts"], every=True)
+    assert (verdict.word, verdict.states, verdict.stopped) == ("holds", states, "")
+
+
+@pytest.mark.slow
 def test_two_disturbances_of_any_kind_harm_no_static_group() -> None:
     """Of any kind but `restart`: some 45 CPU seconds."""
     model = consumer_group(client="fixed", coordinator="fixed", static=True)
