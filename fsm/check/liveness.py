@@ -77,7 +77,8 @@ class Liveness(ABC):
         """Whether there are doomed states. If that is unknown, `search.stopped` gets the reason."""
         search, by = self.search, self.goal.by
         left = self.settle(())
-        for _ in range(ROUNDS if by and left.met else 0):
+        search.relies_on_events = bool(by and left.met)
+        for _ in range(ROUNDS if search.relies_on_events else 0):
             if search.stopped:
                 break
             self.go_on(by)

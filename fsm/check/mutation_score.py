@@ -100,6 +100,17 @@ class Score:
         }
 
 
+class _Waiting(NamedTuple):
+    """When a search takes a step."""
+
+    condition: str
+    """Under this condition it costs nothing."""
+    costs: bool
+    """It is a disturbance."""
+    is_counted_on: bool
+    """Liveness counts on it where the goal cannot be reached without."""
+
+
 class _Steps:
     """The steps of the original components, the places that each of them reaches, and which of a mutant differ.
 
@@ -109,9 +120,8 @@ class _Steps:
     def __init__(self, met: Met) -> None:
         self.known: dict[Hashable, Any] = {}
         self.different: set[Hashable] = set()
-        self._waiting: ChainMap[Hashable, tuple[str, bool]] = ChainMap()
-        """Steps of the mutant, then of the model, that cost nothing under a condition: the condition, and whether they
-        are a disturbance otherwise."""
+        self._waiting: ChainMap[Hashable, _Waiting] = ChainMap()
+        """Steps of the mutant, then of the model, that not every search takes."""
         self._met = met
         self._reaching: defaultdict[str, set[Hashable]] = defaultdict(set)
         self._changed: set[Hashable] = set()
@@ -138,11 +148,11 @@ class _Steps:
         def choices(state: Any) -> tuple[Choice, ...]:
             found = []
             for c in one.choices(state):
-                is_certain = not c.disturbance or c.disturbance in by
-                if c.free_when and not is_certain:
+                costs, is_counted_on = c.disturbance in disturb, c.disturbance in by
+                if c.disturbance and (c.free_when or (is_counted_on and not costs)):
                     key = _key(one, state, c.label if c.given is None else c.given)
-                    self._waiting[key] = c.free_when, c.disturbance in disturb
-                if is_certain or c.free_when or c.disturbance in disturb:
+                    self._waiting[key] = _Waiting(c.free_when, costs, is_counted_on)
+                if not c.disturbance or is_counted_on or c.free_when or costs:
                     found.append(c)
             return tuple(found)
 
@@ -184,10 +194,14 @@ class _Steps:
             if key not in self._waiting:
                 return True
             name, (_, state), _ = key
-            (condition, costs), who = self._waiting[key], search.space.index[name]
+            waiting, who = self._waiting[key], search.space.index[name]
+            if waiting.is_counted_on and search.relies_on_events:
+                return True
             here = search.space.cells[who].states()[rows[:, who]] == search.space.parts[who].number(state)
-            free = search.steps.ask(condition, search.model.conditions[condition], rows)
-            return bool((here & free).any() or (costs and here[:before_last].any()))
+            if waiting.costs and here[:before_last].any():
+                return True
+            name = waiting.condition
+            return bool(name and (here & search.steps.ask(name, search.model.conditions[name], rows)).any())
 
         return any(map(is_taken, self.different))
 

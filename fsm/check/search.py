@@ -142,6 +142,8 @@ class Search:
         """States that cost one more disturbance, by cost and depth."""
         self.waiting_broken: dict[tuple[int, int], list[Found]] = {}
         """Violating steps that cost one more disturbance, by cost and depth."""
+        self.relies_on_events = False
+        """Whether liveness takes events of `Goal.by`, because without them some state does not lead to the goal."""
         self.extra_bytes = 0
         """Memory that an evaluation over all states takes in addition."""
         self.visited = Visited()

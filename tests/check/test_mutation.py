@@ -193,6 +193,7 @@ DONE_BY_ANOTHER = (
 """Another effect or rule of the dialect comes to the same."""
 HARMLESS = ("repeat:consumer-group.ASSIGNING.LAST_MEMBERS_REMOVED:BUMP_GROUP_EPOCH",)
 """An epoch is passed over, of a group without members."""
+ROWS = ("drop", "ignore", "stay", "target", "lose", "timer", "repeat", "reorder")
 OPERATORS = ("drop", "stay", "target", "lose", "timer", "repeat", "reorder", "skip", "never", "epoch")
 
 
@@ -207,7 +208,58 @@ def test_the_score_of_a_consumer_group() -> None:
     assert [found.count(word) for word in ("killed", "survived", "stopped", "same")] == [92, 10, 0, 113]
 
 
-ROWS = ("drop", "ignore", "stay", "target", "lose", "timer", "repeat", "reorder")
+ACK_SENT = "consumer-member.ACKNOWLEDGING.ACK_SENT"
+OF_TWO_CONSUMERS = {
+    "what is said at once is said on the interval: the model has no clock": (
+        f"lose:{ACK_SENT}:SEND_ACK_HEARTBEAT",
+        f"lose:{ACK_SENT}_TARGET_MOVED:SEND_ACK_HEARTBEAT",
+        "never:fsm.member.consumer.decisions.may_send_now",
+        "timer:consumer-group.EMPTY.MEMBER_JOINED_ALL_STABLE:SET_METADATA_DEADLINE",
+    ),
+    "it acknowledges first, and finds then that the target has moved": (
+        "stay:consumer-member.ACKNOWLEDGING.RESP_NEW",
+        "target:consumer-member.ACKNOWLEDGING.RESP_NEW:ACKNOWLEDGING",
+    ),
+    "another effect comes to the same": ("lose:consumer-member.UNSUBSCRIBED.APPLY_ASSIGNMENT:NOTIFY_ASSIGNMENT",),
+    "the timer is for an epoch that the member has left: its expiry removes nobody": (
+        "timer:consumer-group-member.UNREVOKED_PARTITIONS.NOTHING_TO_GRANT:CANCEL_REBALANCE_TIMER",
+    ),
+}
+"""What survives of two consumers without a disturbance, by the reason."""
+REMOVED_AGAIN_AND_AGAIN = (
+    *(f"drop:consumer-member.RECONCILING.{event}" for event in ("COMMIT_DONE_REVOKE", "REVOKED_OK", "ASSIGNED_OK")),
+    *(f"ignore:consumer-member.{state}.RESP_NEW" for state in ("RECONCILING", "ACKNOWLEDGING", "STABLE")),
+    "ignore:consumer-member.RECONCILING.REC_START",
+    *(f"stay:{event}" for event in (ACK_SENT, f"{ACK_SENT}_TARGET_MOVED")),
+    f"target:{ACK_SENT}_TARGET_MOVED:ACKNOWLEDGING",
+    "target:consumer-member.RECONCILING.COMMIT_DONE_REVOKE:ACKNOWLEDGING",
+    "lose:consumer-member.RECONCILING.RESP_NEW:BUMP_TARGET",
+    "never:fsm.member.consumer.decisions.is_current",
+)
+"""A member does not revoke, or does not say so: the coordinator's timer removes it, and it joins again, without end."""
+
+
+@pytest.mark.deep
+def test_the_score_of_two_consumers() -> None:
+    made = subject("consumer-group", lambda: consumer_group(client="fixed", coordinator="fixed"))
+    found = score(made, [*ROWS, "skip", "never", "epoch"])
+    by_word = {
+        word: {one.mutant.name for one in found.outcomes if one.word == word} for word in ("survived", "stopped")
+    }
+    assert by_word == {"survived": {*chain(*OF_TWO_CONSUMERS.values())}, "stopped": {*REMOVED_AGAIN_AND_AGAIN}}
+    assert [found.count(word) for word in ("killed", "survived", "stopped", "same")] == [128, 8, 13, 221]
+
+
+def test_events_that_liveness_does_not_count_on_are_not_mutated() -> None:
+    """The rebalance timer of two consumers, without a disturbance: it never has to expire, unless it is one."""
+    made = subject("consumer-group", lambda: consumer_group(client="fixed", coordinator="fixed"))
+    name = "drop:consumer-group-member.UNREVOKED_PARTITIONS.REBALANCE_TIMEOUT_EXPIRED"
+    (found,) = score(made, [name]).outcomes
+    assert found.word == "same"
+    (found,) = score(made, [name], disturb=["rebalance_timeout"], disturbances=1).outcomes
+    assert found.word == "killed"
+
+
 COMPUTING = ("always", "never", "same", "empty")
 SYNC_PHASE_ENDS = "classic-group.COMPLETING_REBALANCE.SYNC_PHASE_EXPIRED_NOBODY_LEFT"
 OF_A_CLASSIC_GROUP = {
@@ -296,6 +348,89 @@ def test_a_callback_that_assigns_what_is_in_use_is_found() -> None:
     name = "lose:consumer-member.UNSUBSCRIBED.APPLY_ASSIGNMENT:SET_OWNED"
     (found,) = score(made, [name], disturb=["expire"], disturbances=1, properties=[ASSIGNS_NEW]).outcomes
     assert (found.word, found.property) == ("killed", ASSIGNS_NEW)
+
+
+PREPARED = "classic-member.STABLE.JOIN_PREPARED_EAGER"
+OF_A_MIXED_GROUP = {
+    "what is said at once is said on the interval: the model has no clock": (
+        "target:consumer-member.RECONCILING.ASSIGNED_OK:STABLE",
+        f"lose:{ACK_SENT}:SEND_ACK_HEARTBEAT",
+        "never:fsm.member.consumer.decisions.may_send_now",
+        "timer:consumer-group.EMPTY.MEMBER_JOINED_ALL_STABLE:SET_METADATA_DEADLINE",
+        "timer:consumer-group.ASSIGNING.MEMBER_JOINED_RECONCILING:SET_METADATA_DEADLINE",
+    ),
+    "another effect comes to the same, or the first join creates the group": (
+        "lose:consumer-member.UNSUBSCRIBED.APPLY_ASSIGNMENT:NOTIFY_ASSIGNMENT",
+        "ignore:classic-group.EMPTY.GROUP_CREATED",
+    ),
+    "the member joins again: as a follower after the upgrade, from either state, or when it abandons its request": (
+        "ignore:classic-member.PREPARING_REBALANCE.JOIN_OK_LEADER",
+        "target:classic-member.UNJOINED.SYNC_REBALANCE_IN_PROGRESS:PREPARING_REBALANCE",
+        "ignore:classic-group.PREPARING_REBALANCE.UPGRADED",
+        "lose:classic-group.PREPARING_REBALANCE.UPGRADED:ANSWER_JOINS_REBALANCE",
+    ),
+    "the upgrade answers the syncs": (
+        "ignore:classic-group.COMPLETING_REBALANCE.ASSIGNMENT_STORED",
+        "stay:classic-group.COMPLETING_REBALANCE.ASSIGNMENT_STORED",
+    ),
+    "the coordinator's timer removes the member, and it joins again": (
+        "ignore:classic-member.STABLE.HEARTBEAT_REBALANCE_IN_PROGRESS",
+    ),
+    "its join names what it still owns, and the coordinator waits for that, as for a cooperative member": (
+        f"ignore:{PREPARED}",
+    ),
+    "the second time there is nothing left to do, the state is left at once, or an epoch is passed over": (
+        f"repeat:{PREPARED}:REVOKE_ALL_PARTITIONS",
+        f"target:{PREPARED}:UNJOINED",
+        "repeat:classic-member.COMPLETING_REBALANCE.SYNC_OK:ASSIGN_PARTITIONS",
+        "repeat:consumer-group.ASSIGNING.MEMBER_JOINED_RECONCILING:BUMP_GROUP_EPOCH",
+    ),
+    "it takes a later rebalance, or a late commit": (
+        "lose:classic-member.PREPARING_REBALANCE.JOIN_OK_FOLLOWER:START_HEARTBEATS",
+        "epoch:fsm.coordinator.migration.conversion._assignment_epoch:-1",
+    ),
+}
+"""What survives of a consumer and an eager member in one group without a disturbance, by the reason."""
+OF_MIXED_REMOVED_AGAIN_AND_AGAIN = (
+    "drop:consumer-member.RECONCILING.ASSIGNED_OK",
+    "ignore:consumer-member.JOINING.RESP_NEW",
+    "ignore:consumer-member.RECONCILING.REC_START",
+    f"stay:{ACK_SENT}",
+    "never:fsm.member.consumer.decisions.is_current",
+    "ignore:classic-member.UNJOINED.JOIN_SENT",
+    "stay:classic-member.UNJOINED.JOIN_SENT",
+    "ignore:classic-member.PREPARING_REBALANCE.JOIN_OK_FOLLOWER",
+    "lose:classic-member.PREPARING_REBALANCE.JOIN_OK_FOLLOWER:SEND_SYNC_GROUP",
+    "ignore:classic-member.COMPLETING_REBALANCE.SYNC_OK",
+)
+
+
+@pytest.mark.slow
+def test_the_score_of_a_mixed_group() -> None:
+    made = subject("mixed-group", lambda: mixed_group(topics={"foo": 1}, client="fixed", coordinator="fixed"))
+    found = score(made, [*ROWS, "skip", "never", "epoch"])
+    by_word = {
+        word: {one.mutant.name for one in found.outcomes if one.word == word} for word in ("survived", "stopped")
+    }
+    stopped = {*COUNTING_UP, *OF_MIXED_REMOVED_AGAIN_AND_AGAIN}
+    assert by_word == {"survived": {*chain(*OF_A_MIXED_GROUP.values())}, "stopped": stopped}
+    assert [found.count(word) for word in ("killed", "survived", "stopped", "same")] == [193, 21, 16, 484]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("which", ["two consumers", "mixed"])
+def test_without_the_coordinators_timer_nothing_is_removed_again_and_again(which: str) -> None:
+    """The mutants that were stopped are killed where liveness does not count on the timer."""
+
+    def make() -> Model:
+        is_mixed, fixed = which == "mixed", {"client": "fixed", "coordinator": "fixed"}
+        model = mixed_group(topics={"foo": 1}, **fixed) if is_mixed else consumer_group(**fixed)
+        assert model.goal is not None
+        return replace(model, goal=replace(model.goal, by=()))
+
+    names = OF_MIXED_REMOVED_AGAIN_AND_AGAIN if which == "mixed" else REMOVED_AGAIN_AND_AGAIN
+    found = score(subject(f"{which}-group" if which == "mixed" else "consumer-group", make), names)
+    assert {(one.word, one.property) for one in found.outcomes} == {("killed", "the group settles")}
 
 
 CONNECT_SURVIVED_ONCE = {
