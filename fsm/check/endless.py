@@ -1,9 +1,10 @@
 """A limit on the time of a step: a step that takes longer is a counterexample.
 
 The limit counts the user CPU time of this process, so a busy machine does not matter. A step that sleeps, or waits for
-something outside, takes none: for it there is a limit on real time, which is so much longer that a busy machine hardly
-matters either. Python handles signals only in its main thread and between bytecodes: in another thread, or inside one
-call of a C function that signals do not interrupt, there is no limit; nor on real time where SIGALRM has another use.
+something outside, takes hardly any: for it there is a much longer limit on real time, which does not hold for a step
+that has used a tenth of its CPU time. Python handles signals only in its main thread and between bytecodes: in another
+thread, or inside one call of a C function that signals do not interrupt, there is no limit; nor is there one on real
+time where SIGALRM has another use.
 """
 
 from __future__ import annotations
@@ -72,6 +73,9 @@ def within(limit_s: float, call: Callable[P, T], *given: P.args, **named: P.kwar
 def _give_up(number: int, _frame: Any) -> None:
     timer, _ = _TIMERS[signal.Signals(number)]
     _, limit_s = signal.getitimer(timer)
-    if limit_s:  # else the call has ended
-        signal.setitimer(timer, limit_s, limit_s)  # from now: time that is counted late may be more than one limit
+    left_s, computing_s = signal.getitimer(signal.ITIMER_VIRTUAL)
+    if not limit_s:  # the call has ended
+        return
+    signal.setitimer(timer, limit_s, limit_s)  # from now: time that is counted late may be more than one limit
+    if number == signal.SIGVTALRM or left_s > 0.9 * computing_s:
         raise EndlessError(f"{ENDLESS} {limit_s:g} s{' of CPU time' * (number == signal.SIGVTALRM)}: it may never end")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from threading import Lock, Thread
 
 import pytest
 
-from fsm.check import Choice, Component, Limits, Model, Property, Replayed, Step, Verdict, check, tell
+from fsm.check import Choice, Component, Limits, Model, Property, Replayed, Step, Verdict, check, endless, tell
 from fsm.check.catalog import make_model
 from fsm.check.endless import EndlessError, within
 from fsm.member.runtime.consumer_shell import ConsumerMember
@@ -87,6 +88,19 @@ def test_a_step_that_sleeps_for_ever_is_the_last_of_a_counterexample(sleep: Call
     assert (found.property, len(found.path)) == (WAITED, 3)
     assert signal.getsignal(signal.SIGALRM) == before
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+
+
+@pytest.mark.parametrize(("left_s", "sleeps"), [(995, True), (500, False)])
+def test_a_step_that_computes_slowly_is_left_to_the_limit_on_cpu_time(left_s: int, *, sleeps: bool) -> None:
+    """As on a busy machine: half of its CPU time is used when its real time is over."""
+    try:
+        signal.setitimer(signal.ITIMER_VIRTUAL, left_s, 1_000)
+        signal.setitimer(signal.ITIMER_REAL, 30_000, 30_000)
+        with pytest.raises(EndlessError, match="takes more than 30000 s:") if sleeps else nullcontext():
+            endless._give_up(signal.SIGALRM, None)
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def test_a_step_that_sleeps_less_is_none() -> None:
