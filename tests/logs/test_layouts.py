@@ -39,7 +39,7 @@ from fsm.logs.layouts.headers import Token, find_program, roles_of, score_logger
 from fsm.logs.layouts.layout import ENDS, GAPS, Description, marks_of
 from fsm.logs.layouts.pattern import in_layout
 from fsm.logs.layouts.ties import are_ties_in_order
-from fsm.logs.reading.entries import LINE_LIMIT, parse_entry
+from fsm.logs.reading.entries import ENTRY_LIMIT, LINE_LIMIT, parse_entry
 from fsm.logs.reading.opening import DamageTolerant, open_packed
 from fsm.logs.reading.pieces import WHOLE, Piece, PieceReader, cut, from_bytes, reader_of
 from fsm.spark.options import Options
@@ -1035,3 +1035,13 @@ def test_a_few_lines_with_as_many_commas_are_no_table(tmp_path: Path) -> None:
     path = write(tmp_path / "a.log", "".join(line for line in lines if line.count(",") == 1 or other in line), told)
     _, layouts = read(path, CLIENTS["librdkafka"])
     assert ["csv" in one.pattern or "milliseconds" in one.lost for one in layouts] == [False]
+
+
+def test_a_log_inside_of_one_long_object_is_read_to_its_end(tmp_path: Path) -> None:
+    """As Ansible prints the lines of a command: what is longer than any entry is no entry."""
+    told = events("librdkafka")
+    shown = ",\n".join(f"        {json.dumps(kafka_line(e))}" for e in told * 12)
+    path = write(tmp_path / "a.log", f'ok: [host] => {{\n    "msg": [\n{shown}\n    ]\n}}\n', told)
+    assert path.stat().st_size > ENTRY_LIMIT
+    found, (layout,) = read(path, CLIENTS["librdkafka"])
+    assert found == 12 * said(CLIENTS["librdkafka"], told, set(layout.lost))

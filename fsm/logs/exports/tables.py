@@ -51,6 +51,10 @@ def rows_of(runs: Iterable[Run], table: Table | None) -> Iterator[tuple[int, int
         if table is None or isinstance(table, Csv):
             yield begin, first, text, cut
             return
+        if isinstance(table, Pretty) and len(text) >= longest:  # the log is inside of one object
+            places = accumulate((len(line) + 1 for line in row), initial=begin)
+            yield from ((at, first + i, line, cut) for i, (at, line) in enumerate(zip(places, row, strict=False)))
+            return
         parts = table.rows(text.replace(b"\r\n", b"\n").removesuffix(b"\r"))
         yield from ((begin + n, first, one, cut) for n, one in enumerate(parts))
 
