@@ -72,3 +72,14 @@ def test_no_error_is_made_of_lines_that_were_not_understood(scenario: str, tmp_p
     illegal = [f.summary for f in audits[1].findings if f.kind is FindingKind.ILLEGAL_TRANSITION]
     assert bool(illegal) == (scenario != "j07_maxpoll")
     assert all("not every line of" in summary for summary in illegal)
+
+
+def test_no_error_is_made_of_half_a_step(tmp_path: Path) -> None:
+    """What was folded between two states is not put together everywhere."""
+    path = tmp_path / "A.log"
+    path.write_bytes(
+        logs("librdkafka")["c06_maxpoll"]["A.log"].replace(b"init -> wait-assign-call ", b"init ->\nwait", 1)
+    )
+    broken = [one for one in audit_files([path]).findings if one.kind is FindingKind.ILLEGAL_TRANSITION]
+    assert {one.severity for one in broken} == {Severity.WARNING}
+    assert all(one.summary.endswith("(not every line of A#consumer-1 was understood)") for one in broken)

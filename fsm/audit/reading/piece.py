@@ -53,6 +53,7 @@ _OWNERSHIP = re.compile(
     + b"|".join(b"(?P<%s>%s)" % (name.encode(), words) for name, (words, _) in OWNERSHIP.items())
     + rb")(?![\w=/-])"
 )
+_STEP = re.compile(rb"transition|changed (?:join )?state")
 _LEVEL = re.compile(rb"\b(TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b")
 
 
@@ -125,7 +126,7 @@ class PieceSummary:
             if change is not None:
                 _count(self.missed_ownership, change.lastgroup or "")
             known = client_id in self.missed_since or len(self.missed_since) >= NAMES_A_PIECE
-            if not known and (change is not None or b"transition" in entry.data[:_SEARCH_LENGTH]):
+            if not known and (change is not None or _STEP.search(entry.data, 0, _SEARCH_LENGTH)):
                 _count(self.missed_since, client_id, self.last_ms or 0)
         if format_ is not None:  # several programs share a layout; it is counted for the one that was understood
             _count(self.layouts, f"{format_.name}/{format_.layout}")
