@@ -241,6 +241,13 @@ CLOUDS: dict[str, Writer] = {
         )
         for batch in batches(events, 20)
     ),
+    "objects of a known layout on one line": lambda events: "".join(
+        json.dumps(
+            {"@timestamp": iso(e), "log.level": e.level, "message": e.body, "log.logger": e.logger},
+            separators=(",", ":"),
+        )
+        for e in events
+    ),
     "aws logs tail json": lines(
         lambda e: (
             f"{iso(e, zone='+00:00', digits=6)} app/c/1 " + json.dumps({"logger": e.logger, "msg": e.body}, indent=4)

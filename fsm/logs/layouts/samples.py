@@ -414,7 +414,8 @@ def _find_misread(lines: Sequence[bytes], explained: Mapping[int, Sequence[Forma
     for i, its in explained.items():
         line = lines[i][:LINE_LIMIT]
         asked = [one for one in its if one.header.match(line)]
-        if not asked or line.startswith(b"{"):
+        several = b"}{" in line  # JSON objects, one behind the other
+        if not asked or (line.startswith(b"{") and not several):
             continue
         entry = b"\n".join([line, *_find_below(lines, i, asked)]).decode("utf-8", "replace")
         silent = True
@@ -425,7 +426,7 @@ def _find_misread(lines: Sequence[bytes], explained: Mapping[int, Sequence[Forma
                 understood += 1
                 break
         if silent:
-            (other_layout if has_more(entry) else not_understood).add(i)
+            (other_layout if several or has_more(entry) else not_understood).add(i)
     few = len(not_understood) < _FEWEST_MISREAD or len(not_understood) < understood / 4
     return frozenset(other_layout if few else other_layout | not_understood)
 
