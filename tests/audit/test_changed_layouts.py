@@ -25,6 +25,7 @@ WRITERS: Mapping[str, Writer] = {
     **TOOLS,
     **SHOWN,
     "no time": lines(lambda e: f"{e.level:<5} {e.logger} - {e.body}"),
+    "pm2": lines(lambda e: f"0|orders-1 | {e.at:%Y-%m-%dT%H:%M:%S}+00:00: {e.body}"),
     "whole seconds": lines(lambda e: f"{e.at:%Y-%m-%d %H:%M:%S} {e.level} [{e.logger}] {e.body}"),
 }
 
@@ -49,10 +50,17 @@ def list_errors(found: list[Finding]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "parts"), [("nothing but time", "whole seconds", 2), ("no time", "log4net", 6)]
+    ("one", "other", "parts"),
+    [
+        ("nothing but time", "whole seconds", 2),
+        ("no time", "log4net", 6),
+        ("logback date", "pm2", 2),
+        ("logback date", "pm2", 9),
+    ],
 )
 def test_no_error_is_made_by_a_change_of_layout(one: str, other: str, parts: int, tmp_path: Path) -> None:
-    """To one whose times have no milliseconds, or to one without times: the order of the lines counts."""
+    """To one whose times have no milliseconds, which may name the program, or to one without times: the order of the
+    lines counts."""
     assert list_errors(audit(tmp_path / "changed", "j02_second_joins", one, other, parts)) == []
 
 

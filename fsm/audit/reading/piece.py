@@ -291,8 +291,8 @@ class SourceRecords:
         self.rows: tuple[dict[Source, list[Row]], ...] = ({}, {})
         """Those of members, and those of coordinators, by source."""
         self.names: dict[str, str] = {}
-        self._in_seconds: list[tuple[list[Row], int]] = []
-        """The rows of lines whose times are written in whole seconds."""
+        self._in_seconds: set[tuple[int, int]] = set()
+        """Offsets and numbers of the rows of lines whose times are written in whole seconds."""
 
     def take(self, parsed: Parsed) -> None:
         entry, format_, found = parsed
@@ -308,7 +308,7 @@ class SourceRecords:
             source = group, record.client_id, self.piece.file, program
             own = self.rows[coordinator].setdefault(source, [])
             if not row[TIME] % _SECOND_MS and not _FRACTION.search(line.text):
-                self._in_seconds.append((own, len(own)))
+                self._in_seconds.add((entry.offset, seq))
             own.append(row)
 
     def of_piece(self, summary: PieceSummary) -> PieceRecords:
@@ -321,23 +321,24 @@ class SourceRecords:
         """Whether some rows had no time, though others have one: the layout changes in the file. Such a row gets the
         time of the row above it.
 
-        Rows whose times are written in whole seconds get the time of the row above of their source in the same second:
-        they are not older.
+        Rows whose times are written in whole seconds get the time of their client's row above in the same second: they
+        are not older.
         """
-        every = [(own, i) for of in self.rows for own in of.values() for i in range(len(own))]
+        every = [(own, i, source[:2]) for of in self.rows for source, own in of.items() for i in range(len(own))]
         every.sort(key=lambda one: one[0][one[1]][OFFSET : SEQ + 1])
-        latest = next((ms for own, i in every if (ms := own[i][TIME])), 0)
+        latest = next((ms for own, i, _ in every if (ms := own[i][TIME])), 0)
+        above: dict[tuple[str, str], int] = {}
         filled = False
-        for own, i in every:
-            if own[i][TIME]:
-                latest = own[i][TIME]
+        for own, i, client in every:
+            ms, *place = own[i][: SEQ + 1]
+            if ms:
+                latest = ms
             elif latest:
-                filled = True
-                own[i] = (latest, *own[i][OFFSET:])
-        for own, i in self._in_seconds:
-            ms, above_ms = own[i][TIME], own[i - 1][TIME] if i else 0
-            if ms < above_ms < ms + _SECOND_MS:
-                own[i] = (above_ms, *own[i][OFFSET:])
+                filled, ms = True, latest
+            if tuple(place) in self._in_seconds and ms < above.get(client, 0) < ms + _SECOND_MS:
+                ms = above[client]
+            above[client] = ms
+            own[i] = (ms, *own[i][OFFSET:])
         return filled
 
     def _chunks(self, coordinator: bool) -> Iterator[Chunk]:
