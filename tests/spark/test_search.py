@@ -92,8 +92,7 @@ from fsm.check.examples.two_phase_commit import two_phase_commit
 from fsm.spark.search import SparkSearch
 from fsm.spark.session import session
 
-folder, left, master, begin, seed, small = Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:5], *map(int, sys.argv[6:])
-sys.path.append(sys.argv[5])
+folder, left, master, begin, seed, small = Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:5], *map(int, sys.argv[5:])
 EVENTS = ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate")
 has_begun = False
 
@@ -140,10 +139,11 @@ def run_killed(
     Operations are counted from the first one on a path with `begin` in it. `seed` is that of a random model.
     """
     done, beside = 0, str(Path(random_models.__file__).parent)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([beside, *filter(None, [os.environ.get("PYTHONPATH")])])}
     while True:
         left = drawn.randrange(1, most) if done < kills else 0
-        given = [sys.executable, "-c", CHILD, str(folder), str(left), master, begin, beside, str(seed), str(small)]
-        run = subprocess.run(given, capture_output=True, check=False, timeout=300)
+        given = [sys.executable, "-c", CHILD, str(folder), str(left), master, begin, str(seed), str(small)]
+        run = subprocess.run(given, capture_output=True, check=False, timeout=300, env=environment)
         if run.returncode == 0:
             break
         assert run.returncode == -signal.SIGKILL, run.stderr.decode()
