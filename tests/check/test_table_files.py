@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import pytest
 from fsm.check import Choice, Component, Memo, Model, Property, Step, Verdict, check
 from fsm.check.examples.lock import lock
 from fsm.check.examples.two_phase_commit import two_phase_commit
+from fsm.check.kafka.classic.group import classic_group
 from fsm.check.kafka.consumer.group import consumer_group
+from fsm.check.kafka.mixed.group import mixed_group
 from fsm.cli import main
 
 
@@ -41,6 +44,16 @@ def test_a_warm_run_takes_no_step_and_says_the_same(tmp_path: Path) -> None:
         assert (cold.word, summarize(warm)) == ("holds", summarize(cold))
         assert (cold.memo_steps > 0, warm.memo_steps) == (True, 0)
         assert warm.memo_hits == cold.memo_hits + cold.memo_steps
+
+
+@pytest.mark.parametrize(
+    "make", [partial(classic_group, 1), partial(mixed_group, policy="disabled")], ids=["classic", "mixed"]
+)
+def test_tables_of_groups_are_kept_with_every_feature(make: Callable[[], Model], tmp_path: Path) -> None:
+    """Also those of features that no property of this model asks for."""
+    cold, warm = (check(make(), every=True, memo=Memo(tmp_path, "one")) for _ in range(2))
+    assert summarize(warm) == summarize(cold)
+    assert (cold.memo_steps > 0, warm.memo_steps) == (True, 0)
 
 
 @pytest.mark.deep

@@ -41,7 +41,8 @@ class ConvertingConsumerModel:
             "left": lambda _: 0,
             "keeps": lambda _: 0,
         }
-        features = {name: _of_either(name, of_consumer, others.features) for name in others.features}
+        shared = [name for name in others.features if name in of_consumer]
+        features = {name: _of_either(name, of_consumer, others.features) for name in shared}
         start = self.classic.new if self.begins_classic else self.consumer.new
         return Component(
             self.name,
