@@ -844,6 +844,7 @@ def test_a_document_that_is_cut_is_read_as_far_as_it_goes(tmp_path: Path) -> Non
     "line",
     [
         *('{ "a { " name " => " }', '{ "a" => "b', '{"a" => {' * 200, '{ "a" => ' + "[" * 5000),
+        *('[{"a": 1}, {"b": 2}]', '{"a": 1}{"b": 2}', 'two: {"a": 1},{"b": 2}'),
         *("{ a: 'b", "{ a: ' + }", "{ a: {" * 2000, "{ a: [Object", "{ a: b }", "{ a: 'b' + 'c }" * 500),
     ],
 )

@@ -169,11 +169,15 @@ def _find_last_object(line: str) -> tuple[str, dict[str, Any]] | None:
             continue
         if isinstance(found, dict) and (behind := _BEHIND.match(line, end)):
             return line[:start].lstrip("[, ") + (behind[1] or ""), found
+        if found and _ANOTHER.match(line, end):
+            return None
         start = line.find("{", max(end, start + 1))
     return None
 
 
 _BEHIND = re.compile(r"[\s,\]]*+(?:(?<=\s)([^\s{}\"][^{}\"\n]{0,120}))?\s*+\Z")
+_ANOTHER = re.compile(r"(?:,\s{0,9})?\{")
+"""What stands between objects of which none is that of the line."""
 
 
 def _convert_ruby(line: str) -> str:
