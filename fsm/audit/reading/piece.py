@@ -321,23 +321,24 @@ class SourceRecords:
         """Whether some rows had no time, though others have one: the layout changes in the file. Such a row gets the
         time of the row above it.
 
-        Rows whose times are written in whole seconds get the time of their client's row above in the same second: they
-        are not older.
+        Rows whose times are written in whole seconds get the time of the row above in the same second, of their source
+        or of their client in lines that name no program: they are not older.
         """
-        every = [(own, i, source[:2]) for of in self.rows for source, own in of.items() for i in range(len(own))]
+        every = [(own, i, source) for of in self.rows for source, own in of.items() for i in range(len(own))]
         every.sort(key=lambda one: one[0][one[1]][OFFSET : SEQ + 1])
         latest = next((ms for own, i, _ in every if (ms := own[i][TIME])), 0)
-        above: dict[tuple[str, str], int] = {}
+        above: dict[Source, int] = {}
         filled = False
-        for own, i, client in every:
+        for own, i, source in every:
             ms, *place = own[i][: SEQ + 1]
             if ms:
                 latest = ms
             elif latest:
                 filled, ms = True, latest
-            if tuple(place) in self._in_seconds and ms < above.get(client, 0) < ms + _SECOND_MS:
-                ms = above[client]
-            above[client] = ms
+            if tuple(place) in self._in_seconds:
+                above_ms = max(above.get(source, 0), above.get((*source[:3], ""), 0))
+                ms = above_ms if ms < above_ms < ms + _SECOND_MS else ms
+            above[source] = ms
             own[i] = (ms, *own[i][OFFSET:])
         return filled
 
