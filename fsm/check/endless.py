@@ -19,6 +19,8 @@ ENDLESS = "takes more than"
 """The begin of the message about such a step."""
 PATIENCE = 30
 """The limit on real time, as a multiple of that on CPU time."""
+_left_s: dict[int, float] = {}
+"""The CPU time that a call had left when its last limit on real time was reached, by timer."""
 _TIMERS = {signal.SIGVTALRM: (signal.ITIMER_VIRTUAL, 1), signal.SIGALRM: (signal.ITIMER_REAL, PATIENCE)}
 """The timer of each signal, and its limit as a multiple of that on CPU time."""
 P = ParamSpec("P")
@@ -58,6 +60,7 @@ def within(limit_s: float, call: Callable[P, T], *given: P.args, **named: P.kwar
         return call(*given, **named)
     reached = EndlessError()
     for _ in range(2):
+        _left_s[signal.ITIMER_VIRTUAL] = limit_s
         for timer, times in timers:
             signal.setitimer(timer, limit_s * times, limit_s * times)
         try:
@@ -77,5 +80,6 @@ def _give_up(number: int, _frame: Any) -> None:
     if not limit_s:  # the call has ended
         return
     signal.setitimer(timer, limit_s, limit_s)  # from now: time that is counted late may be more than one limit
-    if number == signal.SIGVTALRM or left_s > 0.9 * computing_s:
+    before_s, _left_s[signal.ITIMER_VIRTUAL] = _left_s[signal.ITIMER_VIRTUAL], left_s
+    if number == signal.SIGVTALRM or before_s - left_s < 0.1 * computing_s:
         raise EndlessError(f"{ENDLESS} {limit_s:g} s{' of CPU time' * (number == signal.SIGVTALRM)}: it may never end")

@@ -21,6 +21,7 @@ def collect_rarely() -> Iterator[None]:
 
 
 def freeze() -> None:
-    """Excludes what a Spark worker keeps from garbage collection: modules, and the caches that grow. Spark collects
-    after each task; tasks leave no cycles, so it would walk over all of that and find nothing."""
+    """Collects what a task in a Spark worker leaves, and excludes what is kept from later collections: modules, and the
+    caches that grow. Spark collects after each task, and would walk over all of that."""
+    gc.collect()
     gc.freeze()

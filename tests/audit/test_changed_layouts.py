@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from datetime import UTC
@@ -118,6 +119,17 @@ def test_a_file_with_lines_without_a_time_is_read_as_one_piece(tmp_path: Path) -
     path = tmp_path / "A.log"
     path.write_text("".join(_write_parts(told, WRITERS["log4net"], WRITERS["no time"], 2)))
     assert len(list(cut(path, path.stat().st_size // 3))) == 1
+
+
+def test_objects_with_their_time_at_the_end_are_no_folded_lines() -> None:
+    """Of several lengths, up to the width of a mail."""
+    told = list(java_events(logs("java")["j02_second_joins"]["A.log"]))
+    lines = (json.dumps({"level": "INFO", "message": e.text[:40], "time": f"{e.ts_ms}"}) for e in told)
+    assert find_broken("\n".join(lines).encode()) is None
+    objects = (
+        json.dumps({"message": "joined", "n": 10 ** (i % 40), "time": "2026-11-21T08:00:00Z"}) for i in range(80)
+    )
+    assert find_broken("\n".join(objects).encode()) is None
 
 
 @pytest.mark.parametrize("scenario", ["i_j02_second_joins", "i_j07_maxpoll"])

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC
 from typing import Any
 
 import pytest
 
+from fsm.logs import formats
 from fsm.logs.message import Message
 from fsm.logs.programs.franz_go import CLIENT, understand
+from fsm.logs.reading.entries import records_of
+from fsm.logs.reading.pieces import from_bytes
 from fsm.trace import Kind, Partition, TraceRecord
 
 ID = "_Wz0X-YMQkq2bBSnXvjm9w=="
@@ -173,3 +178,22 @@ def test_the_last_value_may_be_empty_and_its_blank_gone() -> None:
 def test_what_is_owned_is_not_understood_without_its_key(behind: str) -> None:
     """A logger may drop it, or write keys in a way that is not known."""
     assert understand(Message(1000, f"new group session begun{behind}")) is None
+
+
+@pytest.mark.parametrize("lost", ["", {}], ids=["text", "object"])
+def test_a_layout_is_learned_from_messages_that_need_their_fields(lost: object) -> None:
+    """The only ones of a log at INFO that was rotated."""
+    lines = [
+        json.dumps({"level": "INFO", "msg": text, "group": "g", **fields, "time": f"2026-11-21T08:00:{i:02d}Z"})
+        for i in range(12)
+        for text, fields in (
+            ("joined", {"member_id": ID, "generation": i}),
+            ("new group session begun", {"added": f"foo[{i}]", "lost": lost}),
+        )
+    ]
+    entries = from_bytes("\n".join(lines).encode(), formats())
+    records = [one for entry in entries for one in records_of(entry, UTC) or ()]
+    assert [one.kind for one in records if one.kind in (Kind.JOINED, Kind.ASSIGN_BEGIN)] == 12 * [
+        Kind.JOINED,
+        Kind.ASSIGN_BEGIN,
+    ]

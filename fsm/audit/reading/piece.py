@@ -339,7 +339,8 @@ class SourceRecords:
                 above_ms = max(above.get(source, 0), above.get((*source[:3], ""), 0))
                 ms = above_ms if ms < above_ms < ms + _SECOND_MS else ms
             above[source] = ms
-            own[i] = (ms, *own[i][OFFSET:])
+            if ms != own[i][TIME]:
+                own[i] = (ms, *own[i][OFFSET:])
         return filled
 
     def _chunks(self, coordinator: bool) -> Iterator[Chunk]:

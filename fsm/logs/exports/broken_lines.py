@@ -387,8 +387,8 @@ _ALIKE = 8
 
 
 def _is_unexpected(line: bytes) -> bool:
-    """Whether a line neither begins an entry nor looks like a continuation line."""
-    return not _has_stamp(line) and CONTINUES(line) is None
+    """Whether a line neither begins an entry, as a JSON object does, nor looks like a continuation line."""
+    return line[:1] != b"{" and not _has_stamp(line) and CONTINUES(line) is None
 
 
 _QUOTES = re.compile(r"(?:> ?)*")

@@ -219,14 +219,15 @@ class Layout:
 
     def _take_fields(self, text: str, after: Header | None) -> tuple[str, list[tuple[str, str]], structured.Fields]:
         """The text, the slots of its end, and the fields before or behind that end, or below the text."""
-        text, fields = structured.lines_tail(text) or (text, {})
+        text, below = structured.lines_tail(text) or (text, {})
+        fields: structured.Fields = {}
         if self.tail and closes_before_fields(after):
-            text, fields = structured.end_fields(text) or (text, fields)
+            text, fields = structured.end_fields(text) or (text, {})
         whole, (text, behind) = text, _strip_end(text, after)
         if self.tail and not fields and (ended := structured.end_fields(text)):
             fields = ended[1]
             text, behind = _strip_end(ended[0], after) if text == whole else (ended[0], behind)
-        return text, behind, fields
+        return text, behind, {**below, **fields} if below else fields
 
     def _unescape(self, text: str) -> str:
         """Undoes the escaping of a collector that writes one line per message, of a logger that quotes messages, or of

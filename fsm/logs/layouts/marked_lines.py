@@ -138,8 +138,9 @@ def find_begin(line: str, mark: int, client: Client) -> int | None:
             if place and text[place - 1] not in _BEFORE_MESSAGES:
                 continue
             message = Message(1, text[place:], fields=fields)
-            if client.understand(message) or (
-                "\\" in text and client.understand(message._replace(text=unescape(message.text)))
-            ):
+            found = client.understand(message)
+            if found is None and not fields:  # it needs the fields of a frame
+                return place
+            if found or ("\\" in text and client.understand(message._replace(text=unescape(message.text)))):
                 return place
     return None

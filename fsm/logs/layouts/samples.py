@@ -334,7 +334,7 @@ class _Known:
                 line = lines[i]
                 headers = self._headers.get(line[0], {}) if line else {}
                 found = [one for header, its in headers.items() if header.match(line) for one in its]
-                if found or not CONTINUES(line) or line.startswith(b'{"'):
+                if found or not CONTINUES(line):
                     out[at] = found
                     break
                 if i != at and i in out:
@@ -414,7 +414,7 @@ def _find_misread(lines: Sequence[bytes], explained: Mapping[int, Sequence[Forma
     for i, its in explained.items():
         line = lines[i][:LINE_LIMIT]
         asked = [one for one in its if one.header.match(line)]
-        several = b"}{" in line  # JSON objects, one behind the other
+        several = line.startswith(b"{") and b"}{" in line  # objects, one behind the other
         if not asked or (line.startswith(b"{") and not several):
             continue
         entry = b"\n".join([line, *_find_below(lines, i, asked)]).decode("utf-8", "replace")
