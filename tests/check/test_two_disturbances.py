@@ -177,11 +177,26 @@ def test_two_disturbances_of_any_kind_harm_no_mixed_group(protocol: str, left_ou
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "states"), [("restart", 2_660_406), ("convert", 3_987_993)])
-def test_a_restart_or_a_conversion_and_a_crash_in_a_mixed_group(kind: str, states: int) -> None:
-    """Of members with one partition; the other kinds are not explored."""
+@pytest.mark.parametrize(
+    ("kinds", "states"),
+    [
+        (("convert", "crash"), 3_987_993),
+        (("restart", "close"), 7_741_308),
+        (("restart", "close_timeout"), 8_619_978),
+        (("restart", "commit_async"), 3_143_266),
+        (("restart", "commit_sync"), 3_064_759),
+        (("restart", "convert"), 4_219_799),
+        (("restart", "crash"), 2_660_406),
+        (("restart", "failover"), 4_706_454),
+        (("restart", "failover_losing"), 12_604_763),
+        (("restart", "hanging"), 4_043_388),
+    ],
+    ids=str,
+)
+def test_a_restart_or_a_conversion_and_one_disturbance_more_in_a_mixed_group(kinds: list[str], states: int) -> None:
+    """Of members with one partition; other pairs are not explored."""
     model = mixed_group(topics={"foo": 1}, client="fixed", coordinator="fixed")
-    verdict = check(model, disturb=[kind, "crash"], disturbances=2, known=["restarts"], every=True)
+    verdict = check(model, disturb=kinds, disturbances=2, known=["restarts"], every=True)
     assert (verdict.word, verdict.states, verdict.stopped) == ("holds", states, "")
 
 
