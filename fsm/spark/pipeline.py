@@ -55,7 +55,8 @@ BATCH_BYTES = 4 << 20
 _READING = 0.6
 """Share of the first stage in the displayed progress."""
 REDUCE_BYTES = 64 << 20
-"""Bytes of logs per task of the second stage, roughly: all cores have equally many tasks, of most logs at least two."""
+"""Bytes of logs per task of the second stage, roughly. All cores have equally many tasks: at least two each if the logs
+are larger than this."""
 
 
 _COLUMNS = ("key", "kind", *Chunk._fields)

@@ -61,10 +61,7 @@ def confirm_grown(address: tuple[str, int], group: str) -> Confirmed:
     _, away = seen.find("A", "closed")
     owned, back = seen.find("A", "assign", since=away)
     _, joined = seen.find("B", "assign")
-    before, after = (
-        sum(seen.count_read(who, 1, begin, end) for who in "AB")
-        for begin, end in ((away, joined), (joined, float("inf")))
-    )
+    before, after = seen.count_around(joined, "AB", 1, since=away)
     lines = [f"A is back, and owns {owned}: {before} records of partition 1 are read in {joined - back:.1f} s"]
     return owned == [0] and before == 0 < after, [*lines, f"B joins: {after} records of it are read"]
 
@@ -75,10 +72,7 @@ def confirm_resubscribed(address: tuple[str, int], group: str) -> Confirmed:
     _, away = seen.find("A", "closed")
     _, back = seen.find("A", "assign", since=away)
     _, joined = seen.find("D", "assign")
-    before, after = (
-        sum(seen.count_read(who, 0, begin, end) for who in "ABD")
-        for begin, end in ((0.0, joined), (joined, float("inf")))
-    )
+    before, after = seen.count_around(joined, "ABD", 0)
     lines = [f"A and B are back with one topic more: {before} records of it are read in {joined - back:.1f} s"]
     return before == 0 < after, [*lines, f"D joins: {after} records of it are read"]
 
@@ -100,6 +94,14 @@ class _Seen:
         """How many records a member has read in that time, of the first topic, of the second, or of any."""
         read = (e for e in self.events if (e["who"], e["ev"], e["parts"]) == (who, "read", [partition]))
         return sum(begin <= e["ts"] < end and e["record"].startswith(topic) for e in read)
+
+    def count_around(self, at: float, clients: str, partition: int, *, since: float = 0.0) -> tuple[int, int]:
+        """Records of a partition that these clients read before a time, and after it."""
+        before, after = (
+            sum(self.count_read(who, partition, begin, end) for who in clients)
+            for begin, end in ((since, at), (at, float("inf")))
+        )
+        return before, after
 
     def count_read_twice(self) -> int:
         """How many records two members have read."""

@@ -249,7 +249,6 @@ class _Text:
     def lines(self) -> list[bytes]:
         return self.data.split(b"\n")
 
-    @cached_property
     def has_entries(self) -> bool:
         """Whether at least a tenth of the lines have a time."""
         enough = max(_FEWEST, -(-len(self) // 10))
@@ -286,7 +285,7 @@ def find_broken(head: bytes, bounds: Numbers | None = None) -> Broken | None:
         or _find_reversed(text)
         or _find_cut(text)
         # Entries begin in such a part: settings at the end of a log that was cut are none.
-        or next((found for part in text.parts() if (found := _find_cut(part)) and part.has_entries), None)
+        or next((found for part in text.parts() if (found := _find_cut(part)) and part.has_entries()), None)
     )
 
 
