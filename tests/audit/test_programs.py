@@ -187,7 +187,7 @@ def test_pods_in_one_stream_are_judged_as_if_each_had_a_file(kind: str, name: st
     check(recordings.logs(kind)[name])
 
 
-@pytest.mark.parametrize("name", ["aiokafka.sigstop", "aiokafka.bounce"])
+@pytest.mark.parametrize("name", [pytest.param("aiokafka.sigstop", marks=pytest.mark.deep), "aiokafka.bounce"])
 def test_so_are_they_in_other_layouts(name: str) -> None:
     """Also if the ids of members, which each of them prints only when it joins, confirm no name."""
     check(recordings.logs("client")[name], MORE)
@@ -254,7 +254,10 @@ RELAYS: dict[str, Callable[[Line, str], str]] = {
 
 
 @pytest.mark.parametrize("how", RELAYS)
-@pytest.mark.parametrize(("kind", "name"), [("client", "kafkapython_range.join"), ("java", "m_range_direct")])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("client", "kafkapython_range.join"), pytest.param("java", "m_range_direct", marks=pytest.mark.deep)],
+)
 def test_what_is_no_process_splits_none(kind: str, name: str, how: str) -> None:
     """No error is made of one: not in a file of its own, and not where two have the names in common."""
     logs = alike(recordings.logs(kind)[name])

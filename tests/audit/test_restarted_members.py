@@ -107,6 +107,7 @@ def lost() -> Lines:
     return [json.loads(line) for line in found.replayed.trace]
 
 
+@pytest.mark.deep
 def test_a_lost_round_is_named(lost: Lines) -> None:
     (found,) = findings(lost)
     assert (found.kind, found.cause, found.partitions) == (
@@ -117,6 +118,7 @@ def test_a_lost_round_is_named(lost: Lines) -> None:
     assert ": W28, " in found.summary
 
 
+@pytest.mark.deep
 def test_a_round_that_a_member_begins_is_not_lost(lost: Lines) -> None:
     """Nor is one of a group of which a log is missing."""
     client = next(line["client_id"] for line in lost if line["kind"] == "synced")

@@ -288,7 +288,10 @@ def test_unusable_questions_are_refused() -> None:
         classic_group(9)
 
 
-@pytest.mark.parametrize("kind", ["topic_created", "topic_deleted", "topic_grown"])
+@pytest.mark.parametrize(
+    "kind",
+    [*(pytest.param(kind, marks=pytest.mark.deep) for kind in ("topic_created", "topic_deleted")), "topic_grown"],
+)
 def test_a_static_leader_takes_changed_topics_as_assigned(kind: str) -> None:
     """W32: KIP-814 lets it skip the assignment. Live objects take the path, too."""
     model = classic_group(1, static=True, topics={"foo": 1}, topic_changes=True)
@@ -299,6 +302,7 @@ def test_a_static_leader_takes_changed_topics_as_assigned(kind: str) -> None:
     assert not found.replayed.differs
 
 
+@pytest.mark.deep
 def test_a_cooperative_static_member_is_too_late_for_a_round() -> None:
     """W31: it keeps its place, and what it owns, which is another one's."""
     asked = ["no partition has two users"]

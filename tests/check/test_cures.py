@@ -455,6 +455,7 @@ def test_a_full_group_does_not_wait_for_whom_it_refuses(rules: Rules, word: str,
     assert all(one.replayed is not None and not one.replayed.differs for one in verdict.violations)
 
 
+@pytest.mark.deep
 def test_a_refused_join_leaves_an_empty_group() -> None:
     """W33: a classic member comes with its id as the last member of the consumer protocol has gone."""
     cures = (FIXED, broker_without(Coordinator.REFUSED_JOIN_KEEPS_GROUP))
@@ -469,7 +470,7 @@ def test_a_refused_join_leaves_an_empty_group() -> None:
 @pytest.mark.parametrize(
     ("rules", "protocol", "word", "states"),
     [
-        (FIXED, "eager", "holds", 129_211),
+        pytest.param(FIXED, "eager", "holds", 129_211, marks=pytest.mark.deep),
         pytest.param(FIXED, "cooperative", "holds", 140_953, marks=pytest.mark.deep),
         pytest.param(broker_without(Coordinator.OUTDATED_REBALANCES), "eager", "violated", 0, marks=pytest.mark.deep),
     ],
@@ -483,7 +484,9 @@ def test_topics_change_while_a_static_leader_is_away(rules: Rules, protocol: str
     assert states in (0, verdict.states)
 
 
-@pytest.mark.parametrize(("protocol", "states"), [("eager", 7_612), ("cooperative", 7_810)])
+@pytest.mark.parametrize(
+    ("protocol", "states"), [("eager", 7_612), pytest.param("cooperative", 7_810, marks=pytest.mark.deep)]
+)
 def test_a_static_member_returns_with_another_subscription(protocol: str, states: int) -> None:
     """W35 ends there; without its cure the group is stable, and nobody uses the new topic."""
 

@@ -447,6 +447,7 @@ CONNECT_SURVIVED_ONCE = {
 }
 
 
+@pytest.mark.deep
 def test_what_survived_once_in_a_connect_cluster_is_killed() -> None:
     made = subject("connect", lambda: connect(settled=True))
     kinds = ["expire", "leave"]

@@ -42,7 +42,9 @@ def test_a_counterexample_goes_as_it_was_found(folder: Path, capsys: pytest.Capt
     [
         ("classic-group", "--members", "3", "--max-size", "2", "--property", "a join phase waits for somebody"),
         ("mixed-group", "--disturb", "expire", "--property", "a group that is gone is gone from the log"),
-        ("connect", "--settled", "--disturb", "config,crash", "--disturbances", "2"),
+        pytest.param(
+            ("connect", "--settled", "--disturb", "config,crash", "--disturbances", "2"), marks=pytest.mark.deep
+        ),
     ],
     ids=lambda asked: asked[0],
 )
