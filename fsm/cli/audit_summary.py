@@ -37,6 +37,9 @@ def print_summary(result: Result, out: Path) -> None:
     )
     if untimed := _list_timeless(read):
         print_text(f"{untimed}\n")
+    if count := read["ownerless_groups"]:
+        groups = _list_files(read["ownerless"], count)
+        print_text(f"no verdict on ownership: no line tells who owned the partitions of {groups}\n")
     if read.get("shared_client_ids"):
         print_text(f"{describe_shared(read)}\n")
     _name_files("too little was understood of", list(map(_share, read["too_little"])), len(read["too_little"]))

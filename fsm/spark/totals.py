@@ -33,7 +33,7 @@ NAMES = 1000
 DURATIONS = 10_000
 """Most different durations; above that they are rounded to three digits."""
 _SUMMED = ("lines", "entries", "records", "not_understood", "orphans", "suspects", "cut_lines")
-_FIRST = ("damaged", "silent", "timeless", "shared", "too_little", "not_learned", "others")
+_FIRST = ("damaged", "silent", "timeless", "ownerless", "shared", "too_little", "not_learned", "others")
 """Lists of the first `MOST` of something, in order."""
 _SEVERITIES, _KINDS = list(Severity), list(FindingKind)
 
@@ -92,6 +92,8 @@ class Totals:
     """The first files in which no client was understood."""
     timeless: list[str] = field(default_factory=list)
     """The first files without any timestamp."""
+    ownerless: list[str] = field(default_factory=list)
+    """The first groups of whose partitions no line tells the owner."""
     shared: list[tuple[str, str]] = field(default_factory=list)
     """The first groups and members that are several consumers with one client id, whom nothing names in the lines."""
     too_little: list[TooLittle] = field(default_factory=list)
@@ -191,6 +193,9 @@ class Totals:
         """Adds an audited group, without its findings."""
         self.sums["groups"] += 1
         self.sums["end_unknown"] += known.end_unknown
+        if known.is_ownerless:
+            self.sums["ownerless_groups"] += 1
+            self._list("ownerless", known.group)
         shared = {(key.group, key.member) for key in audit.members.values() if key.shared}
         self.sums["shared_client_ids"] += len(shared)
         self._list("shared", *shared)
@@ -244,7 +249,8 @@ class Totals:
 
     def inputs(self) -> dict[str, Any]:
         """Sums, times and the most frequent layouts, levels and shapes."""
-        counted = ("gzipped_files", "silent_files", "timeless_files", "too_little_files", "shared_client_ids")
+        files = ("gzipped_files", "silent_files", "timeless_files", "too_little_files")
+        counted = (*files, "ownerless_groups", "shared_client_ids")
         names = (*_SUMMED, "understood", *counted)
         common = {name: dict(_commonest(counts, MOST)) for name, counts in self.seen.items()}
         sums = {n: self.sums[n] for n in names} | {"start_ms": self.start_ms, "end_ms": self.end_ms} | common
@@ -254,6 +260,7 @@ class Totals:
             "enough": self.enough,
             "silent": self.silent,
             "timeless": self.timeless,
+            "ownerless": self.ownerless,
             "shared": list(map(list, self.shared)),
             "too_little": [one._asdict() for one in self.too_little],
             "learned": [one._asdict() for one in learned],

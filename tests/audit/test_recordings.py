@@ -18,6 +18,7 @@ import untold
 
 from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.audit.incidents import Incident
+from fsm.audit.report.group_views import overview
 
 DATA = Path(__file__).parents[1] / "data"
 FEW = (
@@ -158,3 +159,23 @@ def test_a_dropped_line_is_found(scenarios, name):
         found = case(name, logs | {file: b"\n".join(lines[:i] + lines[i + 1 :])}, verdict, recorded)
         assert FindingKind.ILLEGAL_TRANSITION in [f.kind for f in found.findings], lines[i]
     assert len(steps) > 5
+
+
+WARNINGS = {
+    ("java", "i_j07_maxpoll"): FindingKind.MEMBERSHIP_LOST,
+    ("java", "i_j36_stall_loop"): FindingKind.FENCING_LOOP,
+    ("java", "i_j08_sigstop"): FindingKind.COMMIT_REFUSED,
+    ("java", "i_x03_range_maxpoll"): FindingKind.MEMBERSHIP_LOST,
+}
+
+
+@pytest.mark.parametrize(("kind", "name"), WARNINGS)
+def test_warnings_alone_tell_what_was_lost(kind: str, name: str) -> None:
+    """Logs at WARN, as many have them: no line says who owned what, but the fault has one."""
+    logs = {
+        file: b"".join(line for line in log.splitlines(keepends=True) if b" WARN " in line or b" ERROR " in line)
+        for file, log in recordings.logs(kind)[name].items()
+    }
+    audit = memory.audit(logs)
+    assert {one.kind for one in audit.findings} >= {WARNINGS[kind, name]}
+    assert [known.is_ownerless for group in audit.groups if (known := overview(group))] == [True]

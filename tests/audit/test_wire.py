@@ -73,7 +73,7 @@ def test_who_is_refused_for_good_is_out(audits: dict[tuple[str, str], Audit]) ->
 def test_nothing_else_is_found(audits: dict[tuple[str, str], Audit]) -> None:
     """No client is blamed for what the wire does not show: callbacks, ends of processes."""
     kinds = {one.kind for audit in audits.values() for one in audit.findings if one.severity is not Severity.INFO}
-    assert kinds == {FindingKind.DOUBLE_OWNERSHIP, FindingKind.MEMBER_OUT_FOR_GOOD}
+    assert kinds == {FindingKind.DOUBLE_OWNERSHIP, FindingKind.MEMBER_OUT_FOR_GOOD, FindingKind.COMMIT_REFUSED}
 
 
 def test_a_session_without_a_fault_has_no_findings(tmp_path: Path) -> None:

@@ -75,10 +75,12 @@ def test_what_was_left_out_is_said_on_one_line(capsys: pytest.CaptureFixture[str
     inputs = {"lines": 7, "files": 1, "older_results": ["logs/out", "logs/out-2"], "unreadable": [["c.gz", "cut"]]}
     inputs |= {"understood": 2, "not_understood": 0, "suspects": 1, "silent": [], "silent_files": 0}
     inputs |= {"too_little": [], "too_little_files": 0, "timeless": ["d", "e"], "timeless_files": 2}
+    inputs |= {"ownerless": ["g"], "ownerless_groups": 1}
     print_summary(Result(inputs | {"unreadable_files": 1}, {"findings": []}), Path("new"))
     assert capsys.readouterr().out.splitlines() == [
         "read 7 lines of 1 files; understood 66.6 % of 3 entries of clients",
         "no verdict on double ownership: d, e tell no time",
+        "no verdict on ownership: no line tells who owned the partitions of g",
         "not read, or not to the end: c.gz (cut)",
         "left out what an audit wrote itself: logs/out, logs/out-2",
         "  nothing found",

@@ -7,14 +7,14 @@ to its topic inside it is longer than `unowned_ms`, and is reported from the fir
 
 If the end of the last owner was not logged, the gap begins with its last line, or one session timeout (Kafka's default
 if the log does not have it) before the next start, whichever is later. Not reported are: such a gap after the last
-interval, because a silent owner may be alive; a gap after an interval that ended because its topic was deleted; a gap
-before an interval that was `found` (owned before its first line).
+interval, because a silent owner may be alive; such a gap after an interval that ended because its topic was deleted; a
+gap before an interval that was `found` (owned before its first line).
 
-A gap by design is for information only: a static member is away; or the partition was revoked in time, and the next
-owner had it within its heartbeat interval, by which members learn of a rebalance, plus `SETTLED_MS`. Severity is one
-step lower if the last owner was killed, if the rebalance that took the partition assigned it to no member whose log was
-read (it went to a member whose log is missing), and if some member's log is missing in the gap (`coverage`). Units of
-Connect follow `connect.missing_work`.
+A gap by design is for information only: a static member is away; the topic was deleted and created again; or the
+partition was revoked in time, and the next owner had it within its heartbeat interval, by which members learn of a
+rebalance, plus `SETTLED_MS`. Severity is one step lower if the last owner was killed, if the partition went most likely
+to a member whose log is missing (`_went_to_unlogged_member`), and if some member's log is missing in the gap
+(`coverage`). Units of Connect follow `connect.missing_work`.
 
 The order of the input does not matter. Gaps of several partitions are merged by `intervals.split_runs`.
 """
@@ -74,8 +74,8 @@ def find_gaps(
 ) -> Iterator[Gap]:
     """Subscribed gaps of one partition; its intervals are sorted by (start, end, member).
 
-    `wanted`: when any member was subscribed to its topic, as disjoint, ordered spans. `lives`: at least those of these
-    intervals. `unlogged`: from `find_unlogged_ms`.
+    `wanted`: when any member was subscribed to its topic, as disjoint, ordered spans. `lives`: all of the
+    group. `unlogged`: from `find_unlogged_ms`.
     """
     if missing_work.is_unit((own[0].topic, own[0].partition)):
         yield from missing_work.find_gaps(own, wanted, lives, unlogged, limits)
@@ -133,12 +133,16 @@ def _find_end_ms(last: Interval, next_ms: int, lives: Lives) -> int:
 
 
 def _went_to_unlogged_member(old: Interval, new: Interval | None, lives: Lives) -> bool:
-    """Whether the partition was revoked in time and most likely assigned to a member whose log is missing.
+    """Whether the partition was most likely assigned to a member whose log is missing.
 
     A coordinator revokes a partition for another member, which learns of it with its next heartbeat. If the next
     owner's rebalance began later than that, or there is no next owner, an unlogged member had the partition in between.
     A member that gets back what it had at its end was restarted: that needs no other member.
+
+    What a member lost is assigned to the others. If the log of no other one was read, nobody knows whether there are.
     """
+    if old.ended is Ended.LOST:
+        return all(member == old.member for member, _ in lives)
     if old.ended not in (Ended.REVOKED, Ended.REASSIGNED, Ended.CLOSED):
         return False
     if new is None:
@@ -161,6 +165,8 @@ def _cause(old: Interval, new: Interval | None, lasted_ms: int, lives: Lives) ->
         return Cause.KILLED
     if old.ended is Ended.DROPPED:
         return Cause.FATAL_ERROR
+    if old.ended is Ended.DELETED:
+        return Cause.TOPIC_DELETED
     if old.ended is Ended.LOST:
         return Cause(old.void_cause) if old.void_cause else Cause.FENCED
     life = lives.get((old.member, old.life))
@@ -186,6 +192,7 @@ _SINCE = {
     Cause.SESSION_EXPIRED: "whose session had expired",
     Cause.SLOW_CALLBACK: "whose revoked callback took too long",
     Cause.FENCED: "which was fenced",
+    Cause.TOPIC_DELETED: "until their topic was deleted",
     Cause.REVOKED: "which gave them up when asked",
     Cause.INTERRUPTED: "which was interrupted in its revoked callback and keeps them, pending revocation",
     Cause.HEARTBEAT_INTERVAL: "which gave them up when asked; members learn of a rebalance with their next heartbeat",
@@ -209,8 +216,10 @@ def make_finding(group: str, merged: Sequence[Gap]) -> Finding:
         places=first.places,
         others=[first.new] if first.new else (),
     )
-    by_design = first.cause in (Cause.STATIC_MEMBER_AWAY, Cause.SCHEDULED_DELAY, Cause.HEARTBEAT_INTERVAL)
-    return found if all(g.sure for g in merged) and not by_design else found.lower_severity()
+    return found if all(g.sure for g in merged) and first.cause not in _BY_DESIGN else found.lower_severity()
+
+
+_BY_DESIGN = (Cause.STATIC_MEMBER_AWAY, Cause.SCHEDULED_DELAY, Cause.HEARTBEAT_INTERVAL, Cause.TOPIC_DELETED)
 
 
 def _sentence(gap: Gap, what: str, lasted: str) -> str:
@@ -218,5 +227,9 @@ def _sentence(gap: Gap, what: str, lasted: str) -> str:
     then = f"then {gap.new} got them" if gap.new else "nobody got them while anyone wanted them"
     since = _SINCE.get(gap.cause, "which let go")
     text = f"nobody owned {what} for {at_most}{lasted}; the last owner was {gap.old}, {since}; {then}"
-    certain = gap.sure or gap.cause is not Cause.REVOKED
+    certain = gap.sure or gap.cause not in _GONE_ELSEWHERE
     return text if certain else text + UNLESS_LOG_MISSING
+
+
+_GONE_ELSEWHERE = (Cause.REVOKED, Cause.NO_POLL, Cause.SESSION_EXPIRED, Cause.SLOW_CALLBACK, Cause.FENCED)
+"""Causes for which a coordinator assigns the partitions to others."""

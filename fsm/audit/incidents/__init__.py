@@ -325,6 +325,8 @@ _CLAUSES = {
     K.UNOWNED_PARTITION: "{what} had no owner for up to {longest}{piled}",
     K.LOST_WITHOUT_CALLBACK: "{what} were taken without a callback",
     K.PARTITIONS_LOST: "{what} were lost{times}",
+    K.MEMBERSHIP_LOST: "{who} lost the membership{times}",
+    K.COMMIT_REFUSED: "{who} had a commit refused{times}",
     K.CALLBACK_NOT_OWNED: "a callback named {what}, which {who} no longer had",
     K.LATE_LEAVE: "{who} left up to {longest} late",
     K.MEMBER_OUT_FOR_GOOD: "{who} got a fatal error and left the group for good",

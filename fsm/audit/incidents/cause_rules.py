@@ -55,6 +55,8 @@ FOLLOWS = _without_cause(
         K.UNOWNED_PARTITION,
         K.LOST_WITHOUT_CALLBACK,
         K.PARTITIONS_LOST,
+        K.MEMBERSHIP_LOST,
+        K.COMMIT_REFUSED,
         K.CALLBACK_NOT_OWNED,
         K.LATE_LEAVE,
         K.FENCING_LOOP,
@@ -172,6 +174,7 @@ RULES = (
     # Hand-overs of consumers.
     Rule(Scope.GROUP, (C.KILLED,), "the logs of {who} end without a close"),
     Rule(Scope.GROUP, (C.STATIC_MEMBER_AWAY,), "{who}, as static members, left what they had for their return"),
+    Rule(Scope.GROUP, (C.TOPIC_DELETED,), "the topic of what {who} had was deleted, and created again"),
     Rule(Scope.GROUP, (C.REVOKED,), "{who} gave partitions up when asked, and the next owners took long"),
     Rule(
         Scope.GROUP,

@@ -95,6 +95,7 @@ STEPS: dict[FindingKind | Cause | tuple[FindingKind, Cause], Step] = {
         SESSION_TIMEOUT,
     ),
     C.HEARTBEAT_INTERVAL: Step("Nothing is wrong; a shorter {setting} shortens the hand-over", HEARTBEAT_INTERVAL),
+    C.TOPIC_DELETED: Step("The group did as it should: find out who deleted the topic and created it again"),
     C.REVOKED: Step(
         "See what the next owner did between its heartbeats: a member takes part in a rebalance when it polls, at the "
         "latest after {setting}",
@@ -133,6 +134,10 @@ STEPS: dict[FindingKind | Cause | tuple[FindingKind, Cause], Step] = {
         "Reset what the application keeps of these partitions itself: no callback told it to; a newer client may"
     ),
     K.PARTITIONS_LOST: Step("See in the broker's log why the coordinator removed the member"),
+    K.MEMBERSHIP_LOST: Step("Collect its log at INFO: it says what the member owned, and what became of it"),
+    K.COMMIT_REFUSED: Step(
+        "See in the log above why the consumer was no longer a member, and process records twice safely"
+    ),
     K.CALLBACK_NOT_OWNED: Step(
         "Let the callback pass over partitions that the application does not have: it is called for them all the same",
         "",

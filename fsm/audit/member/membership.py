@@ -8,11 +8,13 @@ from fsm.audit.findings import Cause, FindingKind
 from fsm.audit.follower import Rows, on
 from fsm.audit.limits import DEFAULT_REQUEST_TIMEOUT_MS, LATE_LEAVE_MS, SETTLED_MS
 from fsm.audit.member.consumer_instance import ConsumerInstance
-from fsm.audit.member.owned_partitions import InstanceFollower, OwnedPartitions
+from fsm.audit.member.owned_partitions import BECAUSE, InstanceFollower, OwnedPartitions
 from fsm.audit.rows import At, CoordinatorAway, Ended, GivenUp, Known
 from fsm.audit.wording import seconds
 from fsm.trace import Kind, Partition, TraceRecord
 
+_REFUSALS = ("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID", "FENCED_MEMBER_EPOCH", "CommitFailed")
+"""Errors of commits by a consumer that is no member, or one of an earlier generation. After others it tries again."""
 _SHOWN_LOSSES = 10
 """Most lines of losses in the finding of one loop."""
 
@@ -33,6 +35,10 @@ class Membership(InstanceFollower):
         super().__init__(consumer, owned)
         self.loop: _Loop | None = None
         self.is_member = False
+        self.was_member = False
+        """A line has told that it is a member."""
+        self.is_refused = False
+        """A commit was refused, and it has not rejoined yet."""
         self.fatal: tuple[At, str] | None = None
         self.leave: At | None = None
         self.heartbeat: At | None = None
@@ -45,11 +51,17 @@ class Membership(InstanceFollower):
         if self.fatal is not None:
             yield from self._out_for_good(*self.fatal)
 
+    @property
+    def _tells_membership(self) -> bool:
+        """Whether the log has the lines by which the consumer became a member, or from which it would have them."""
+        return self.was_member or self.consumer.whole_start
+
     # -- in and out -------------------------------------------------------------------------------------
 
     @on(Kind.JOINED, Kind.SYNCED)
     def _enter(self, _known: Known) -> None:
-        self.is_member = self.consumer.in_group = True
+        self.is_member = self.was_member = self.consumer.in_group = True
+        self.is_refused = False
         self.fatal = self.leave = None
         self.owned.cause = Cause.NONE
 
@@ -62,17 +74,34 @@ class Membership(InstanceFollower):
     def _on_answer(self, known: Known) -> None:
         """The coordinator accepted the member's epoch. Ignored after a fatal error."""
         if (known.record.epoch or 0) > 0 and self.fatal is None:
-            self.is_member = self.consumer.in_group = True
+            self.is_member = self.was_member = self.consumer.in_group = True
 
     @on(Kind.POLL_EXPIRED, Kind.FENCED, Kind.LOST_BEGIN)
     def _lose(self, known: Known) -> Rows:
         """The coordinator removed the member. Counted once per membership."""
         cause = self.owned.cause = self._cause(known.record)
         self.owned.mark_void(known.at.ts_ms, cause)
-        was_member = self.is_member
+        # Without lines of joins, several lines may be about one loss; but a poll timeout is one of a membership each.
+        unseen = not self._tells_membership and (self.loop is None or known.record.kind is Kind.POLL_EXPIRED)
+        counts = self.consumer.facts.has_lost_callback if self.is_member else unseen
         self._leave_group()
-        if was_member and self.consumer.facts.has_lost_callback:
+        if counts:
             yield from self._count_loss(known.at, cause)
+
+    @on(Kind.COMMIT_FAILED)
+    def _refuse_commit(self, known: Known) -> Rows:
+        """Tells the first one until the consumer rejoins, if no lost callback tells of the lost membership."""
+        detail, at = known.record.detail, known.at
+        silent = not (self._tells_membership and self.consumer.facts.has_lost_callback)
+        if silent and not self.is_refused and any(error in detail for error in _REFUSALS):
+            self.is_refused = True
+            error = detail.partition(":")[0]
+            summary = (
+                f"a commit of {self.consumer.member} was refused{BECAUSE[self.owned.cause]} ({error}); "
+                "records that it had processed since its last commit are processed again"
+            )
+            kind = FindingKind.COMMIT_REFUSED
+            yield self.consumer.finding(kind, at.ts_ms, at.ts_ms, summary, [at], cause=self.owned.cause)
 
     def _leave_group(self) -> None:
         self.is_member = self.consumer.in_group = False
@@ -104,12 +133,19 @@ class Membership(InstanceFollower):
 
     def _end_loop(self) -> Rows:
         loop, self.loop = self.loop, None
-        if loop is not None and loop.count > 1:
-            lasted = seconds(loop.end_ms - loop.start_ms)
-            summary = f"{self.consumer.member} was thrown out of the group {loop.count} times within {lasted}"
-            cause = next(iter(loop.causes)) if len(loop.causes) == 1 else Cause.UNKNOWN
+        if loop is None:
+            return
+        member, cause = self.consumer.member, next(iter(loop.causes)) if len(loop.causes) == 1 else Cause.UNKNOWN
+        if loop.count > 1:
             kind = FindingKind.FENCING_LOOP
-            yield self.consumer.finding(kind, loop.start_ms, loop.end_ms, summary, loop.shown, cause=cause)
+            lasted = seconds(loop.end_ms - loop.start_ms)
+            summary = f"{member} was thrown out of the group {loop.count} times within {lasted}"
+        elif not self._tells_membership:
+            kind = FindingKind.MEMBERSHIP_LOST
+            summary = f"{member} lost its place in the group{BECAUSE[cause]}; no line says what it owned"
+        else:
+            return
+        yield self.consumer.finding(kind, loop.start_ms, loop.end_ms, summary, loop.shown, cause=cause)
 
     @on(Kind.TRANSITION)
     def _transition(self, known: Known) -> Rows | None:

@@ -97,6 +97,8 @@ _BY_ABSENCE = frozenset(FindingKind) - {
     FindingKind.LISTENER_ERROR,
     FindingKind.MEMBER_OUT_FOR_GOOD,
     FindingKind.PARTITIONS_LOST,
+    FindingKind.MEMBERSHIP_LOST,
+    FindingKind.COMMIT_REFUSED,
     FindingKind.REBALANCE_STORM,
     FindingKind.UNPARSED_LINES,
 }

@@ -90,7 +90,7 @@ def report(read: Mapping[str, Any], metrics: Mapping[str, Any], trend: Trend, un
 
 _COUNTS = (
     "files", "bytes", "lines", "records", "orphans", "not_understood", "suspects", "too_little_files", "silent_files",
-    "gzipped_files", "shared_client_ids",
+    "gzipped_files", "ownerless_groups", "shared_client_ids",
 )  # fmt: skip
 """Counts in the document that the report shows under the same names."""
 

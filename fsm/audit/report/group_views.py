@@ -61,6 +61,12 @@ class Overview:
     """Members that are only in a coordinator's records."""
 
     @property
+    def is_ownerless(self) -> bool:
+        """Whether no line tells an owner of a partition, and some members may have owned one all the same: their log
+        begins later, or has warnings only, or there is none but the coordinator's."""
+        return not self.partitions and (self.begin_unknown > 0 or not self.lives)
+
+    @property
     def rank(self) -> tuple[int, int, int, str]:
         """The sort key of groups, the worst first."""
         return -self.errors, -self.warnings, -self.rebalances, self.group

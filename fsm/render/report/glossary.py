@@ -12,6 +12,10 @@ KINDS = {
     "not committed is processed again.",
     "callback_not_owned": "A callback named partitions that the application no longer held. Clean-up code may have "
     "run twice.",
+    "membership_lost": "A member was removed from the group, or left it because it did not poll in time. The log does "
+    "not say what it owned: it begins later, or has warnings only.",
+    "commit_refused": "The coordinator refused a commit of a consumer that was no longer a member, or of an earlier "
+    "generation. What it had processed is processed again by others.",
     "late_leave": "A member logged that it leaves, but sent the leave to the coordinator later. Its partitions "
     "waited meanwhile.",
     "member_out_for_good": "A fatal error ended the membership, but the process kept running. Restart the process.",
@@ -44,6 +48,7 @@ CAUSES = {
     "fatal_error": "an error after which the client gives up",
     "close_hangs": "close() began and never returned",
     "revoked": "it was revoked in time, but the next owner took long",
+    "topic_deleted": "its topic was deleted, and created again",
     "heartbeat_interval": "it was revoked in time, and the next owner learned of it with its next heartbeat",
     "coordinator_lost": "the coordinator could not be reached",
     "new_work": "it had just been configured, and no worker had started it yet",

@@ -258,6 +258,9 @@ def _verdict(report: Report, index: Index) -> tuple[str, str]:
     if count := report.inputs.timeless_files:
         files = wording.many(count, "file tells", "files tell")
         return "blind", f"No verdict on double ownership: {files} no time"
+    if count := report.inputs.ownerless_groups:
+        which = "its partitions" if index.groups == 1 else f"the partitions of {wording.many(count, 'group')}"
+        return "blind", f"No verdict on ownership: no line tells who owned {which}"
     return "good", "Nothing is wrong in what these logs show"
 
 

@@ -180,6 +180,8 @@ class Inputs:
     """The number of further unreadable files."""
     shapes: tuple[Count, ...] = ()
     """Entries that were not understood, by shape."""
+    ownerless_groups: int = 0
+    """Groups of whose partitions no line tells the owner."""
     shared_client_ids: int = 0
     """Client ids of several consumers whose lines cannot be told apart with certainty."""
     notes: tuple[str, ...] = ()

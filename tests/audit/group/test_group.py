@@ -127,6 +127,17 @@ def test_what_a_fenced_member_lost_does_not_wait_for_a_heartbeat_only(interval, 
     assert (found.severity, found.cause) == (Severity.WARNING, Cause.FENCED)
 
 
+def test_what_the_only_known_member_lost_others_may_have_had(interval, want, life):
+    """The coordinator assigns it to the others, if there are any: no log says so."""
+    owned = [interval("a", 0, 1000, ended=Ended.LOST, void_cause="no_poll"), interval("a", 5000, 9000)]
+    rows = GroupRows(owned, [want("a", 0, 9000)], [life("a", 0, 9000)])
+    assert one(rows).severity is Severity.INFO
+    assert one(rows).summary.endswith("then a got them, unless a member had them whose log is missing")
+    rows.lives.append(life("b", 0, 9000))
+    assert one(rows).severity is Severity.WARNING
+    assert one(rows).summary.endswith("then a got them")
+
+
 def test_a_gap_counts_only_while_it_is_wanted(interval, want):
     """Two wants of 1.5 s each make 3 s; another topic's want makes nothing."""
     owned = [interval("a", 0, 1000), interval("b", 9000, 9500)]
@@ -202,6 +213,13 @@ def test_an_owner_found_in_mid_life_ends_no_gap(interval, want):
 def test_a_deleted_topic_needs_no_owner(interval, want):
     """Its partitions are revoked and never come back."""
     assert judge("g", GroupRows([interval("a", 0, 1000, ended=Ended.DELETED)], [want("a", 0, 9000)])) == []
+
+
+def test_a_topic_that_is_created_again_has_an_owner_later(interval, want, life):
+    owned = [interval("a", 0, 1000, ended=Ended.DELETED), interval("b", 9000, 20_000)]
+    found = one(GroupRows(owned, [want("b", 0, 20_000)], [life("a", 0, 20_000), life("b", 0, 20_000)]))
+    assert (found.severity, found.cause) == (Severity.INFO, Cause.TOPIC_DELETED)
+    assert "the last owner was a, until their topic was deleted; then b got them" in found.summary
 
 
 def test_while_a_log_is_missing_a_gap_is_less_certain(interval, want, life):

@@ -31,7 +31,7 @@ def reconciling(log):
 
 def said(log):
     found = log.rows(Finding)
-    assert {f.kind for f in found} <= {FindingKind.ILLEGAL_TRANSITION}
+    assert {f.kind for f in found} <= {FindingKind.ILLEGAL_TRANSITION, FindingKind.MEMBERSHIP_LOST}
     return [f.summary for f in found]
 
 

@@ -35,6 +35,42 @@ def test_losses_far_apart_are_no_loop(log):
     assert not [f for f in log.rows(Finding) if f.kind is FindingKind.FENCING_LOOP]
 
 
+def test_a_log_of_warnings_tells_of_lost_memberships(log):
+    """No line says that it joined; several lines are about one loss, but each poll timeout is about another one."""
+    log(1000, Kind.POLL_EXPIRED)(1010, Kind.FENCED, detail="UNKNOWN_MEMBER_ID")(1020, Kind.LOST_BEGIN)
+    (found,) = log.rows(Finding)
+    assert (found.kind, found.start_ms, found.cause) == (FindingKind.MEMBERSHIP_LOST, 1000, Cause.NO_POLL)
+    assert found.summary == "c lost its place in the group because it did not poll in time; no line says what it owned"
+
+
+def test_a_log_of_warnings_tells_of_a_loop(log):
+    log(1000, Kind.POLL_EXPIRED)(7000, Kind.POLL_EXPIRED)
+    assert [f.kind for f in log.rows(Finding)] == [FindingKind.FENCING_LOOP]
+
+
+@pytest.mark.parametrize("line", [Kind.STARTED, Kind.SYNCED])
+def test_who_tells_of_joins_lost_no_other_membership(log, line):
+    """Its log has the line of each join, from its start or from its first one on."""
+    log(0, line)(100, Kind.LEFT)(1000, Kind.POLL_EXPIRED)(1005, Kind.COMMIT_FAILED, detail="UNKNOWN_MEMBER_ID")
+    assert log.rows(Finding) == []
+
+
+def test_a_refused_commit_is_told_once(log):
+    """Not those that are tried again."""
+    log(500, Kind.COMMIT_FAILED, detail="REBALANCE_IN_PROGRESS")(600, Kind.COMMIT_FAILED, detail="STALE_MEMBER_EPOCH")
+    log(1000, Kind.COMMIT_FAILED, detail="UNKNOWN_MEMBER_ID")(1010, Kind.COMMIT_FAILED, detail="CommitFailedException")
+    (found,) = log.rows(Finding)
+    assert (found.kind, found.start_ms, found.severity) == (FindingKind.COMMIT_REFUSED, 1000, Severity.WARNING)
+
+
+def test_where_no_lost_callback_tells_of_it_each_refused_commit_does(new_log):
+    """aiokafka has no lost callback."""
+    log = new_log("aiokafka")(0, Kind.STARTED)(10, Kind.JOINED)(20, Kind.ASSIGN_BEGIN, partitions=(T0,))
+    log(5000, Kind.COMMIT_FAILED, detail="CommitFailedError: ('Commit cannot be completed')")(6000, Kind.JOINED)
+    log(9000, Kind.COMMIT_FAILED, detail="CommitFailedError: ('Commit cannot be completed')")
+    assert [f.start_ms for f in log.rows(Finding) if f.kind is FindingKind.COMMIT_REFUSED] == [5000, 9000]
+
+
 def test_a_member_that_lives_on_after_a_fatal_error_is_out_for_good(log):
     """Its polls return nothing and throw nothing (A15)."""
     log(0, Kind.STARTED)(100, Kind.FATAL, detail="UNRELEASED_INSTANCE_ID")(9000, Kind.CLOSE_END)
