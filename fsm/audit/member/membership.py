@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fsm.audit.findings import Cause, FindingKind
+from fsm.audit.findings import Cause, Finding, FindingKind
 from fsm.audit.follower import Rows, on
 from fsm.audit.limits import DEFAULT_REQUEST_TIMEOUT_MS, LATE_LEAVE_MS, SETTLED_MS
 from fsm.audit.member.consumer_instance import ConsumerInstance
@@ -15,6 +15,7 @@ from fsm.trace import Kind, Partition, TraceRecord
 
 _REFUSALS = ("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID", "FENCED_MEMBER_EPOCH", "CommitFailed")
 """Errors of commits by a consumer that is no member, or one of an earlier generation. After others it tries again."""
+_MOST_UNTOLD = 100
 _SHOWN_LOSSES = 10
 """Most lines of losses in the finding of one loop."""
 
@@ -37,6 +38,8 @@ class Membership(InstanceFollower):
         self.is_member = False
         self.was_member = False
         """A line has told that it is a member."""
+        self.untold: list[Finding] = []
+        """Findings about memberships of which no line tells, until one does: the first `_MOST_UNTOLD`."""
         self.is_refused = False
         """A commit was refused, and it has not rejoined yet."""
         self.fatal: tuple[At, str] | None = None
@@ -48,19 +51,26 @@ class Membership(InstanceFollower):
     def finish(self) -> Rows:
         yield from self._end_loop()
         yield from self._end_coordinator_away(self.consumer.last.ts_ms)
+        yield from self.untold
         if self.fatal is not None:
             yield from self._out_for_good(*self.fatal)
 
     @property
     def _tells_membership(self) -> bool:
-        """Whether the log has the lines by which the consumer became a member, or from which it would have them."""
+        """Whether the log has a line by which the consumer became a member, or would have it."""
         return self.was_member or self.consumer.whole_start
+
+    def _be_member(self) -> None:
+        if not self.was_member:  # the log begins in the middle of an earlier membership
+            self.loop = None
+            self.untold.clear()
+        self.is_member = self.was_member = self.consumer.in_group = True
 
     # -- in and out -------------------------------------------------------------------------------------
 
     @on(Kind.JOINED, Kind.SYNCED)
     def _enter(self, _known: Known) -> None:
-        self.is_member = self.was_member = self.consumer.in_group = True
+        self._be_member()
         self.is_refused = False
         self.fatal = self.leave = None
         self.owned.cause = Cause.NONE
@@ -74,7 +84,7 @@ class Membership(InstanceFollower):
     def _on_answer(self, known: Known) -> None:
         """The coordinator accepted the member's epoch. Ignored after a fatal error."""
         if (known.record.epoch or 0) > 0 and self.fatal is None:
-            self.is_member = self.was_member = self.consumer.in_group = True
+            self._be_member()
 
     @on(Kind.POLL_EXPIRED, Kind.FENCED, Kind.LOST_BEGIN)
     def _lose(self, known: Known) -> Rows:
@@ -101,7 +111,9 @@ class Membership(InstanceFollower):
                 "records that it had processed since its last commit are processed again"
             )
             kind = FindingKind.COMMIT_REFUSED
-            yield self.consumer.finding(kind, at.ts_ms, at.ts_ms, summary, [at], cause=self.owned.cause)
+            yield from self._tell(
+                self.consumer.finding(kind, at.ts_ms, at.ts_ms, summary, [at], cause=self.owned.cause)
+            )
 
     def _leave_group(self) -> None:
         self.is_member = self.consumer.in_group = False
@@ -145,7 +157,13 @@ class Membership(InstanceFollower):
             summary = f"{member} lost its place in the group{BECAUSE[cause]}; no line says what it owned"
         else:
             return
-        yield self.consumer.finding(kind, loop.start_ms, loop.end_ms, summary, loop.shown, cause=cause)
+        yield from self._tell(self.consumer.finding(kind, loop.start_ms, loop.end_ms, summary, loop.shown, cause=cause))
+
+    def _tell(self, found: Finding) -> Rows:
+        if self._tells_membership:
+            yield found
+        elif len(self.untold) < _MOST_UNTOLD:
+            self.untold.append(found)
 
     @on(Kind.TRANSITION)
     def _transition(self, known: Known) -> Rows | None:
