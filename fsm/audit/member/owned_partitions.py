@@ -118,8 +118,11 @@ class OwnedPartitions:
     def report_lost_without_callback(
         self, partitions: Collection[Partition], ts_ms: int, shown: Iterable[At]
     ) -> Finding:
-        """The finding for partitions that were dropped without a callback. For information if the log ends within
-        close(), because it may have been cut there."""
+        """The finding for partitions that were dropped without a callback.
+
+        A warning if the application closed a consumer that calls nothing then; for information if the log ends within
+        close(), because it may have been cut there.
+        """
         closing = self.consumer.closing_ms is not None
         hangs = closing and self.consumer.closed_ms is None
         cause = Cause.CLOSE_HANGS if hangs else self.cause
@@ -134,7 +137,10 @@ class OwnedPartitions:
             partitions=partitions,
             cause=cause,
         )
-        return replace(found, severity=Severity.INFO) if hangs else found
+        if hangs:
+            return replace(found, severity=Severity.INFO)
+        usual = closing and cause is Cause.NONE and self.consumer.facts.close_calls_nothing
+        return found.lower_severity() if usual else found
 
     def report_added_twice(self, partitions: Iterable[Partition], ts_ms: int, shown: Sequence[At]) -> Iterator[Finding]:
         """A finding if the application was assigned what it owned, and no line between is known to be missing."""

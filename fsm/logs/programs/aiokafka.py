@@ -29,6 +29,7 @@ FACTS = ClientFacts(
     not_logged="the close of a static member; losses look like revocations, and `stop()` calls nothing back",
     begins_with=Kind.SUBSCRIBED,
     close_is_unlogged=True,
+    close_calls_nothing=True,
     identifies_members=False,
     has_lost_callback=False,
 )

@@ -57,6 +57,8 @@ class ClientFacts:
     """No line marks the end of a consumer: its log ends after it has left, or has begun to close."""
     close_callback_is_unlogged: bool = False
     """A close calls the revoked callback without logging it."""
+    close_calls_nothing: bool = False
+    """A close never calls a callback: its application has to know."""
     shows_callback_return: bool = True
     """The next line that shows activity of the application implies that a revoked callback has returned shortly before.
     If False, no such line need follow, and only after the member was fenced does the next line show how long the

@@ -84,6 +84,13 @@ def test_a_close_that_leaves_partitions_behind_tells_nobody(log):
     assert (found.kind, found.severity, found.partitions) == (FindingKind.LOST_WITHOUT_CALLBACK, Severity.ERROR, (T0,))
 
 
+def test_a_close_that_never_calls_back_is_a_warning(new_log):
+    """aiokafka's stop() calls nothing; after a fatal error it is an error all the same."""
+    log = new_log("aiokafka")(0, Kind.STARTED)(10, Kind.ASSIGN_BEGIN, partitions=(T0,))(50, Kind.CLOSE_BEGIN)
+    (found,) = log(60, Kind.CLOSE_END).rows(Finding)
+    assert (found.kind, found.severity) == (FindingKind.LOST_WITHOUT_CALLBACK, Severity.WARNING)
+
+
 def test_a_close_that_never_returns_is_told_with_less_certainty(log):
     """The log ends inside close(): it hangs (B12), or the process was killed there. close() gives up at 30 s."""
     log(0, Kind.STARTED)(10, Kind.ASSIGN_BEGIN, partitions=(T0,))(50, Kind.CLOSE_BEGIN, thread="app")
