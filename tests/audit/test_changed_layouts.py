@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from logs.shown import SHOWN
-from logs.wrappers import JAVA, TOOLS, Event, Writer, java_events, lines
+from logs.wrappers import JAVA, TOOLS, Event, Writer, iso, java_events, lines
 from recordings import logs
 
 from fsm.audit import audit_files
@@ -27,6 +27,7 @@ WRITERS: Mapping[str, Writer] = {
     **SHOWN,
     "no time": lines(lambda e: f"{e.level:<5} {e.logger} - {e.body}"),
     "pm2": lines(lambda e: f"0|orders-1 | {e.at:%Y-%m-%dT%H:%M:%S}+00:00: {e.body}"),
+    "bracketed": lines(lambda e: f"{iso(e, ' ', zone='')} {e.level} [{e.logger}] {e.body}"),
     "whole seconds": lines(lambda e: f"{e.at:%Y-%m-%d %H:%M:%S} {e.level} [{e.logger}] {e.body}"),
 }
 
@@ -79,6 +80,20 @@ def test_lines_broken_in_one_part_of_a_file_are_put_together(one: str, other: st
     """As where a log continues what was copied from a terminal."""
     found = audit(tmp_path / "changed", "i_j07_maxpoll", one, other)
     assert [f.kind for f in found] == [f.kind for f in audit(tmp_path / "whole", "i_j07_maxpoll", "kafka", "kafka")]
+
+
+@pytest.mark.parametrize("scenario", ["j09_kill9", "x06_coop_kill9", "x11_coop_throw"])
+def test_whole_seconds_between_milliseconds_make_no_error(scenario: str, tmp_path: Path) -> None:
+    """A line is not older than the one above, whatever both name of group and client; of what lasted no two seconds,
+    the milliseconds are not known."""
+    paths = []
+    for name, data in logs("java")[scenario].items():
+        told = list(java_events(data))
+        paths.append(tmp_path / name)
+        paths[-1].write_text("".join(WRITERS["whole seconds" if i % 3 else "bracketed"]([e]) for i, e in enumerate(told)))
+        os.utime(paths[-1], (told[-1].ts_ms / 1000 + 60,) * 2)
+        assert "milliseconds" in read_piece(Piece(str(paths[-1]), 0, WHOLE), formats(), UTC).summary.lost
+    assert list_errors(audit_files(paths).findings) == []
 
 
 def test_what_lines_without_a_time_show_is_less_severe_and_says_so(tmp_path: Path) -> None:

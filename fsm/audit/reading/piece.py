@@ -34,8 +34,8 @@ _VARIABLE = re.compile(rb"[0-9a-fA-F]{8,}|\d+")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 """Masks digits before the cached `_shape`, because most lines of one shape differ in digits only."""
 _SECOND_MS = 1000
-_FRACTION = re.compile(r"\d:\d\d[.,]\d|\d{13}|\d{10}[.,]\d")
-"""A time with a fraction of a second."""
+_FRACTION = re.compile(r"(?:\d:\d\d[.,:]|\d{10}[.,]?)0(?:00|0?\b)")
+"""A time at the beginning of a second that is written with its fraction."""
 NAMES_A_PIECE = 1000
 """Limit of client ids by which entries are counted."""
 _CLIENT_ID = re.compile(rb"clientId=([^,\]\s]{1,300})|[\[|]([^\[\]|\s]{1,300}#consumer-\d{1,9})[\]|]")
@@ -321,24 +321,24 @@ class SourceRecords:
         """Whether some rows had no time, though others have one: the layout changes in the file. Such a row gets the
         time of the row above it.
 
-        Rows whose times are written in whole seconds get the time of the row above in the same second, of their source
-        or of their client in lines that name no program: they are not older.
+        Rows whose times are written in whole seconds get the time of the row above in the same second, of their program
+        or of lines that name none: they are not older.
         """
-        every = [(own, i, source) for of in self.rows for source, own in of.items() for i in range(len(own))]
+        every = [(own, i, source[-1]) for of in self.rows for source, own in of.items() for i in range(len(own))]
         every.sort(key=lambda one: one[0][one[1]][OFFSET : SEQ + 1])
         latest = next((ms for own, i, _ in every if (ms := own[i][TIME])), 0)
-        above: dict[Source, int] = {}
+        above: dict[str, int] = {}
         filled = False
-        for own, i, source in every:
+        for own, i, program in every:
             ms, *place = own[i][: SEQ + 1]
             if ms:
                 latest = ms
             elif latest:
                 filled, ms = True, latest
             if tuple(place) in self._in_seconds:
-                above_ms = max(above.get(source, 0), above.get((*source[:3], ""), 0))
+                above_ms = max(above.get(program, 0), above.get("", 0))
                 ms = above_ms if ms < above_ms < ms + _SECOND_MS else ms
-            above[source] = ms
+            above[program] = ms
             if ms != own[i][TIME]:
                 own[i] = (ms, *own[i][OFFSET:])
         return filled

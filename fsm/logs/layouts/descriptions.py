@@ -73,6 +73,8 @@ def _drop_logger(header: Header) -> Header:
 
 
 _MOST_LOOKS = 200
+_MOST_FRACTIONS = 0.9
+"""Share of the times of a layout that have a fraction of a second, if those in whole seconds are exact."""
 
 
 def describe(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...], cut: bool) -> Layout:
@@ -106,7 +108,7 @@ def describe(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...], 
     lost |= {n for n, has in (("thread", thread), ("logger", logger), (ENDS, not cut), (GAPS, whole)) if not has}
     if sum(map(bool, order)) > len(order) / 2:  # the first line of a message may precede the one with its time
         lost -= {"time"}
-    if lost >= {"milliseconds"} and any(ms % 1000 for ms in order):
+    if sum(bool(ms % 1000) for ms in order) > _MOST_FRACTIONS * len(order):  # a time may end in a whole second
         lost -= {"milliseconds"}
     backwards = sum(b < a for a, b in pairwise(order))
     forwards = sum(b > a for a, b in pairwise(order))
