@@ -136,6 +136,8 @@ def _write_result(inputs: Inputs, totals: Totals, plan: Plan) -> Result:
     if totals.others and not totals.sums["groups"]:
         there = f"there are {', '.join(totals.others[:NAMED])}" + (" and others" if totals.others[NAMED:] else "")
         raise InputError("no such group in these logs", " ".join(options.groups), there)
+    if totals.groupless and not totals.sums["groups"]:
+        raise InputError("no line tells the group of what was read", totals.groupless[0], "add logs of its beginning")
     _check_time(totals, options)
     with tables.Tables(work, LAST_PART) as driver:
         pipeline.add_file_findings(map(unparsed.report_unreadable, inputs.unreadable), plan, totals, driver)

@@ -26,6 +26,7 @@ from uuid import uuid4
 from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.findings import Finding, rank, with_ids
 from fsm.audit.group_audit import audit_group
+from fsm.audit.hygiene.identity import Facts
 from fsm.audit.hygiene.rotation import Missing
 from fsm.audit.incidents import Incident, baseline, find_incidents, of_files
 from fsm.audit.incidents import rank as rank_incident
@@ -33,7 +34,20 @@ from fsm.audit.lag import add_lag
 from fsm.audit.reading import unparsed
 from fsm.audit.reading.piece import read_piece
 from fsm.audit.reading.records import Chunk, spool, unpack
-from fsm.audit.reading.routing import BY_FILE, BY_GROUP, OF_FILE, Sent, in_order_of, receive, route, send, summary_of
+from fsm.audit.reading.routing import (
+    BY_FILE,
+    BY_GROUP,
+    FACTS,
+    OF_FILE,
+    SUMMARY,
+    Sent,
+    in_order_of,
+    receive,
+    route,
+    send,
+    summary_of,
+    values_of,
+)
 from fsm.audit.report import pack_group
 from fsm.audit.report.group_views import Overview, group_view, overview
 from fsm.audit.report.highlights import Highlights
@@ -126,10 +140,12 @@ def judge(rows: Iterable[Sent], plan: Plan, part: int) -> Totals:
     with Tables(Path(plan.work), part) as tables:
         for key, own in groupby(rows, key=attrgetter("key")):
             if key.startswith(OF_FILE):
-                pieces = [summary_of(row) for row in own]
-                totals.add_file(pieces)
+                rest = list(own)
+                pieces = [summary_of(row) for row in rest if row.kind == SUMMARY]
+                homeless = [Facts(*values) for row in rest if row.kind == FACTS for values in values_of(row)]
+                totals.add_file(pieces, homeless)
                 tables.add("files", pieces)
-                files += unparsed.report_file(pieces)
+                files += unparsed.report_file(pieces, homeless)
                 continue
             add_file_findings(files, plan, totals, tables)
             files = []

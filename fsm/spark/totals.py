@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from fsm.audit.conformance import edges
 from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.audit.group_audit import GroupAudit
+from fsm.audit.hygiene.identity import Facts
 from fsm.audit.incidents import Incident, badness
 from fsm.audit.reading import unparsed
 from fsm.audit.reading.certainty import TooLittle, Understood
@@ -33,7 +34,7 @@ NAMES = 1000
 DURATIONS = 10_000
 """Most different durations; above that they are rounded to three digits."""
 _SUMMED = ("lines", "entries", "records", "not_understood", "orphans", "suspects", "cut_lines")
-_FIRST = ("damaged", "silent", "timeless", "ownerless", "shared", "too_little", "not_learned", "others")
+_FIRST = ("damaged", "silent", "groupless", "timeless", "ownerless", "shared", "too_little", "not_learned", "others")
 """Lists of the first `MOST` of something, in order."""
 _SEVERITIES, _KINDS = list(Severity), list(FindingKind)
 
@@ -90,6 +91,8 @@ class Totals:
     """The first files that could not be read to their end, and why."""
     silent: list[str] = field(default_factory=list)
     """The first files in which no client was understood."""
+    groupless: list[str] = field(default_factory=list)
+    """The first files with records about membership that belong to no group, and are not judged."""
     timeless: list[str] = field(default_factory=list)
     """The first files without any timestamp."""
     ownerless: list[str] = field(default_factory=list)
@@ -119,14 +122,17 @@ class Totals:
     """The worst ones, in order."""
     trend: Trend = field(default_factory=Trend)
 
-    def add_file(self, pieces: Sequence[PieceSummary]) -> None:
-        """Counts a file from all its pieces."""
+    def add_file(self, pieces: Sequence[PieceSummary], homeless: Sequence[Facts] = ()) -> None:
+        """Counts a file from all its pieces, and its facts of no group."""
         file, error = pieces[0].file, max(one.error for one in pieces)
         for one in pieces:
             self._add_piece(one)
         if not any(one.understood for one in pieces):
             self.sums["silent_files"] += 1
             self._list("silent", file)
+        if homeless:
+            self.sums["groupless_files"] += 1
+            self._list("groupless", file)
         if unparsed.has_no_time(pieces):
             self.sums["timeless_files"] += 1
             self._list("timeless", file)
@@ -249,9 +255,9 @@ class Totals:
 
     def inputs(self) -> dict[str, Any]:
         """Sums, times and the most frequent layouts, levels and shapes."""
-        files = ("gzipped_files", "silent_files", "timeless_files", "too_little_files")
-        counted = (*files, "ownerless_groups", "shared_client_ids")
-        names = (*_SUMMED, "understood", *counted)
+        counted = ("gzipped", "silent", "groupless", "timeless", "too_little")
+        sizes = (*(f"{name}_files" for name in counted), "ownerless_groups", "shared_client_ids")
+        names = (*_SUMMED, "understood", *sizes)
         common = {name: dict(_commonest(counts, MOST)) for name, counts in self.seen.items()}
         sums = {n: self.sums[n] for n in names} | {"start_ms": self.start_ms, "end_ms": self.end_ms} | common
         learned = sorted(self.learned.values(), key=lambda one: (-one.files, one.told))[:MOST]
@@ -259,6 +265,7 @@ class Totals:
             "understood_share": self.understood.share,
             "enough": self.enough,
             "silent": self.silent,
+            "groupless": self.groupless,
             "timeless": self.timeless,
             "ownerless": self.ownerless,
             "shared": list(map(list, self.shared)),

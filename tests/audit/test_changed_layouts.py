@@ -90,7 +90,9 @@ def test_whole_seconds_between_milliseconds_make_no_error(scenario: str, tmp_pat
     for name, data in logs("java")[scenario].items():
         told = list(java_events(data))
         paths.append(tmp_path / name)
-        paths[-1].write_text("".join(WRITERS["whole seconds" if i % 3 else "bracketed"]([e]) for i, e in enumerate(told)))
+        paths[-1].write_text(
+            "".join(WRITERS["whole seconds" if i % 3 else "bracketed"]([e]) for i, e in enumerate(told))
+        )
         os.utime(paths[-1], (told[-1].ts_ms / 1000 + 60,) * 2)
         assert "milliseconds" in read_piece(Piece(str(paths[-1]), 0, WHOLE), formats(), UTC).summary.lost
     assert list_errors(audit_files(paths).findings) == []

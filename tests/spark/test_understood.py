@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from page_data import groups_of
+from recordings import logs as logs_of
 
 from fsm import cli
 from fsm.audit.reading.certainty import Understood
@@ -113,6 +114,27 @@ def test_words_of_other_programs_are_no_sign_of_a_client(
     status, _, _, read = audit(fleet, tmp_path / "out", capsys)
     assert (status, read["suspects"], read["not_understood"]) == (1, 0, 0)
     assert (read["silent_files"], read["not_learned"]) == (3, [])
+
+
+def test_records_whose_group_no_line_tells_are_named(
+    fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """sarama prints what it owns without its group. They are not judged, which is said; alone they give no verdict."""
+    log = logs_of("client")["sarama.bounce"]["A.log"]
+    lines = [line for line in log.splitlines(keepends=True) if b"g-sarama-bounce" not in line]
+    (fleet / "sarama.log").write_bytes(b"".join(lines))
+    status, said, _, read = audit(fleet, tmp_path / "out", capsys)
+    assert f"\nnot judged, as no line tells the group: {fleet}/sarama.log\n" in said
+    assert (status, read["groupless_files"], read["groupless"]) == (1, 1, [f"{fleet}/sarama.log"])
+    found = document(tmp_path / "out")["findings"]
+    (told,) = (one["summary"] for one in found if f"of sarama in {fleet}/sarama.log" in one["summary"])
+    assert " were not judged: no line tells the group they belong to" in told
+    assert (
+        "Not judged, since no line tells their group: records in 1 file." in (tmp_path / "out/report.html").read_text()
+    )
+    alone = ["audit", str(fleet / "sarama.log"), "-o", str(tmp_path / "alone"), "--master", "none"]
+    assert cli.main(alone) == 2
+    assert "no line tells the group of what was read" in capsys.readouterr().err
 
 
 def test_logs_that_tell_no_time(recordings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

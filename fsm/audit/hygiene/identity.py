@@ -56,6 +56,8 @@ class Facts(NamedTuple):
     last_ms: int
     starts: int = 0
     """Number of logged process starts."""
+    changes: int = 0
+    """Number of records about membership and partitions."""
 
     @property
     def source(self) -> Source:
@@ -95,16 +97,24 @@ def facts_of(sources: Mapping[Source, Iterable[Row]]) -> list[Facts]:
     found: list[Facts] = []
     for source, rows in sources.items():
         times: dict[str, list[int]] = {}
-        starts: Counter[str] = Counter()
+        starts, changes = Counter[str](), Counter[str]()
         for row in rows:
             times.setdefault(row[MEMBER_ID], []).append(row[TIME])
-            if row[KIND] == _STARTED:
-                starts[row[MEMBER_ID]] += 1
-        found += [Facts(*source, id_, min(own), max(own), starts[id_]) for id_, own in times.items()]
+            starts[row[MEMBER_ID]] += row[KIND] == _STARTED
+            changes[row[MEMBER_ID]] += row[KIND] in _CHANGES
+        found += [Facts(*source, id_, min(own), max(own), starts[id_], changes[id_]) for id_, own in times.items()]
     return sorted(found)
 
 
 _STARTED = Kind.STARTED.value
+_CHANGES = frozenset(
+    kind.value
+    for kind in (
+        *(Kind.TRANSITION, Kind.JOINING, Kind.JOINED, Kind.TARGET, Kind.OWNED, Kind.ADDED, Kind.DROPPED),
+        *(Kind.ASSIGN_BEGIN, Kind.REVOKE_DECIDED, Kind.REVOKE_BEGIN, Kind.LOST_DECIDED, Kind.LOST_BEGIN),
+        *(Kind.FENCED, Kind.LEAVE_BEGIN, Kind.LEAVE_SENT, Kind.LEFT),
+    )
+)
 
 
 def merge(facts: Iterable[Facts]) -> list[Facts]:
@@ -114,8 +124,10 @@ def merge(facts: Iterable[Facts]) -> list[Facts]:
         key = one.source, one.member_id
         known = found.get(key, one)
         first_ms, last_ms = min(known.first_ms, one.first_ms), max(known.last_ms, one.last_ms)
-        starts = one.starts + (known.starts if known is not one else 0)
-        found[key] = one._replace(first_ms=first_ms, last_ms=last_ms, starts=starts)
+        starts, changes = one.starts, one.changes
+        if known is not one:
+            starts, changes = starts + known.starts, changes + known.changes
+        found[key] = one._replace(first_ms=first_ms, last_ms=last_ms, starts=starts, changes=changes)
     return sorted(found.values())
 
 
@@ -128,6 +140,11 @@ def find_homes(facts: Sequence[Facts]) -> dict[Source, tuple[str, str]]:
     find_group = _find_groups(facts)
     homes = {one.source: (group, one.client_id) for one in facts if one.client_id and (group := find_group(one))}
     return homes | _find_writers(facts, homes)
+
+
+def find_homeless(facts: Iterable[Facts], homes: Mapping[Source, object]) -> list[Facts]:
+    """Those of one file with records about membership and partitions that belong to no group."""
+    return [one for one in facts if one.changes and one.source not in homes]
 
 
 def identify(facts: Iterable[Facts]) -> dict[Source, Key]:

@@ -81,6 +81,8 @@ class GroupState:
     versions: Versions = field(default_factory=dict)
     summary: list[Any] = field(default_factory=list)
     """Of the file, as plain values."""
+    homeless: list[Facts] = field(default_factory=list)
+    """Of the file: of no group."""
     notes: list[str] = field(default_factory=list)
     """Events of the file, such as its truncation."""
     expired_ms: int = 0
@@ -104,7 +106,8 @@ class GroupState:
         rest: list[Sent] = []
         for row in in_order_of(rows, BY_GROUP):
             if row.kind == SUMMARY:
-                note, *self.summary = values_of(row)
+                note, homeless, *self.summary = values_of(row)
+                self.homeless = [Facts(*one) for one in homeless]
                 self.notes += [note] if note else []
             elif row.kind == FACTS:
                 about.append((row, values_of(row)))
@@ -371,7 +374,7 @@ class GroupState:
     def report_file(self) -> list[Finding]:
         """The findings about the file, if this is the state of a file."""
         pieces = [PieceSummary(*self.summary)] if self.summary else []
-        found = list(unparsed.report_file(pieces)) if pieces else []
+        found = list(unparsed.report_file(pieces, self.homeless)) if pieces else []
         file, at_ms = self.key.removeprefix(OF_FILE), max((one.last_ms or 0 for one in pieces), default=0)
         return with_ids([*found, *(unparsed.report_event(file, at_ms, note) for note in self.notes)])
 

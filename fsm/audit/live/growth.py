@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fsm.audit.coordinator.assignments import add_topic_names
-from fsm.audit.hygiene.identity import Facts, find_homes, merge
+from fsm.audit.hygiene.identity import Facts, find_homeless, find_homes, merge
 from fsm.audit.reading.certainty import FileFacts
 from fsm.audit.reading.piece import (
     PieceRecords,
@@ -249,9 +249,10 @@ def _send_facts(
     state: FileState, growth: Growth, touched: Iterable[str], facts: Mapping[str, Sequence[Facts]], *, since: int
 ) -> Iterator[Sent]:
     """The facts of the file, for itself and for its groups; rows sent earlier are replaced from `since` on."""
-    yield _send_summary(growth, state.last_summary)
+    homeless = find_homeless(state.all_facts, find_homes(state.all_facts))
+    yield _send_summary(growth, state.last_summary, homeless)
     if growth.was:  # another file may have its former name
-        yield to_file(SUMMARY, growth.was, -1, [""])._replace(key=OF_FILE + growth.was)
+        yield to_file(SUMMARY, growth.was, -1, ["", []])._replace(key=OF_FILE + growth.was)
     for group in sorted(touched):
         settled = growth.size if growth.over else state.settled
         own = facts.get(group, ())
@@ -260,8 +261,9 @@ def _send_facts(
         yield to_file(FACTS, growth.name, since, values)._replace(key=group)
 
 
-def _send_summary(growth: Growth, summary: list[Any]) -> Sent:
-    return to_file(SUMMARY, growth.name, 0, [growth.note, *summary])._replace(key=OF_FILE + growth.name)
+def _send_summary(growth: Growth, summary: list[Any], homeless: Iterable[Facts] = ()) -> Sent:
+    values = [growth.note, list(map(tuple, homeless)), *summary]
+    return to_file(SUMMARY, growth.name, 0, values)._replace(key=OF_FILE + growth.name)
 
 
 def _by_group(facts: Iterable[Facts], where: Mapping[Source, tuple[str, str]]) -> Mapping[str, Sequence[Facts]]:

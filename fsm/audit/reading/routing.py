@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import IO, Any, NamedTuple
 
-from fsm.audit.hygiene.identity import Facts, find_homes, merge
+from fsm.audit.hygiene.identity import Facts, find_homeless, find_homes, merge
 from fsm.audit.reading import unparsed
 from fsm.audit.reading.certainty import FileFacts
 from fsm.audit.reading.piece import PieceRecords, PieceSummary
@@ -82,6 +82,8 @@ def route(rows: Iterable[Sent], min_understood: float) -> Iterator[Sent]:
                 facts = merge(Facts(*values) for row in some for values in values_of(row))
                 where = find_homes(facts)
                 yield from _send_facts(facts, where, describe_file(pieces, min_understood))
+                if homeless := find_homeless(facts, where):
+                    yield to_file(FACTS, file, 0, list(map(tuple, homeless)))._replace(key=OF_FILE + file)
             else:
                 for row in some:
                     chunk = row.chunk._replace(lines_before=lines_before[row.chunk.piece])

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from fsm.audit.findings import Evidence, Finding, FindingKind, finding
+from fsm.audit.hygiene.identity import Facts
 from fsm.audit.reading.certainty import TooLittle, Understood
 from fsm.audit.reading.piece import OWNERSHIP, PieceSummary
 from fsm.logs.layouts.layout import TIMES
@@ -17,13 +18,16 @@ SHAPES = 5
 """Shapes in the summary of one file."""
 
 
-def report_file(pieces: Sequence[PieceSummary]) -> Iterator[Finding]:
-    """A finding if a file was damaged, cut, or has lines that were not understood. `pieces` are all, in order."""
+def report_file(pieces: Sequence[PieceSummary], homeless: Sequence[Facts] = ()) -> Iterator[Finding]:
+    """A finding if a file was damaged, cut, or has lines that were not understood, or whose group is not known.
+
+    `pieces` are all, in order; `homeless` are its facts of no group.
+    """
     file, lines = pieces[0].file, sum(one.orphans + one.not_understood for one in pieces)
     cut, error = sum(one.cut_lines for one in pieces), max(one.error for one in pieces)
     tried, some_times = pieces[0].not_learned, any(TIMES in one.lost for one in pieces)
     no_time = has_no_time(pieces) or ("time" in pieces[0].lost and not some_times)
-    if not (lines or cut or error or tried or no_time or some_times):
+    if not (lines or cut or error or tried or no_time or some_times or homeless):
         return
     shapes: Counter[str] = Counter()
     for one in pieces:
@@ -45,11 +49,21 @@ def report_file(pieces: Sequence[PieceSummary]) -> Iterator[Finding]:
     if some_times:
         unknown = "what was owned then, and for how long, is not known"
         sentences.append(f"some lines of {file} tell no time and are taken to be as old as those above them: {unknown}")
+    if homeless:
+        sentences.append(_tell_homeless(file, homeless))
     if cut:
         sentences.append(f"too long and cut in {file}: {many(cut, 'line')}")
     start_ms = min((one.first_ms for one in pieces if one.first_ms is not None), default=0)
     end_ms = max((one.last_ms for one in pieces if one.last_ms is not None), default=0)
     yield _finding(start_ms, end_ms, "; ".join(sentences), _first_bad_line(pieces))
+
+
+def _tell_homeless(file: str, homeless: Sequence[Facts]) -> str:
+    """What was read and not judged."""
+    names = sorted({one.client_id for one in homeless} - {""})
+    shown = ", ".join(names[:SHAPES]) + (f" and {len(names) - SHAPES} more" if names[SHAPES:] else "")
+    changes = many(sum(one.changes for one in homeless), "record")
+    return f"{changes} of {shown or 'a client'} in {file} were not judged: no line tells the group they belong to"
 
 
 def find_too_little(pieces: Sequence[PieceSummary], least: float) -> list[TooLittle]:

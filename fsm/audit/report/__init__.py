@@ -118,6 +118,9 @@ def _inputs(read: Mapping[str, Any], unknown_ends: int) -> views.Inputs:
 
 def _notes(read: Mapping[str, Any], unknown_ends: int) -> list[str]:
     notes = [f"{describe_shared(read)}."] if read["shared_client_ids"] else []
+    if read["groupless_files"]:
+        files = many(read["groupless_files"], "file")
+        notes.append(f"Not judged, since no line tells their group: records in {files}.")
     java = any(layout.startswith("java/") for layout in read["layouts"])
     if java and "DEBUG" not in read["levels"]:
         notes.append(
