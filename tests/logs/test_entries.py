@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from logs.test_layouts import events, write
+from logs.wrappers import Event, iso, kafka_line, logback_line, spring_line
 
-from fsm.logs import Format
+from fsm.audit.reading.piece import read_piece
+from fsm.audit.reading.records import TIME, unpack
+from fsm.logs import Format, formats
 from fsm.logs.message import NO_BEARING
-from fsm.logs.reading.entries import ENTRY_LIMIT, TEXT_LIMIT, Entry, Run, assemble, first_line, parse_entry, records_of
+from fsm.logs.reading.entries import (
+    ENTRY_LIMIT,
+    TEXT_LIMIT,
+    Entry,
+    Run,
+    assemble,
+    find_glued,
+    first_line,
+    parse_entry,
+    records_of,
+)
+from fsm.logs.reading.pieces import WHOLE, Piece, from_bytes, reader_of
 from fsm.trace import Kind, TraceRecord
 
 
@@ -211,3 +227,40 @@ def _piece(whole: list[Run], begin: int, end: int) -> Iterator[Entry]:
     """What a reader of one range yields that knows only the lines near it."""
     near = [one for one in whole if begin - ENTRY_LIMIT <= one.offset < end + ENTRY_LIMIT]
     return (entry for entry in assemble(near, FORMATS) if begin <= entry.offset < end)
+
+
+@pytest.mark.parametrize("how", ["kafka", "logback", "spring", "iso"])
+def test_a_line_may_end_where_a_pasted_file_begins(how: str, tmp_path: Path) -> None:
+    """The last line of a file has no line feed, and another file follows: both entries of that line are read."""
+    halves = events("java")[:40], events("java")[40:]
+    texts = ("".join(_PASTED[how](event) + "\n" for event in half) for half in halves)
+    first, second = (text.removesuffix("\n") for text in texts)
+    found = {}
+    for end in ("\n", ""):
+        path = write(tmp_path / "a.log", f"{first}{end}{second}", events("java"))
+        reader = reader_of(Piece(str(path), 0, WHOLE), formats())
+        slow = [record for entry in reader.entries() for record in records_of(entry, UTC) or ()]
+        rows = read_piece(Piece(str(path), 0, WHOLE), formats(), UTC).members
+        found[end] = slow, [row[TIME] for chunk in rows for row in unpack(chunk.packed)]
+    assert found[""] == found["\n"]
+
+
+_PASTED: dict[str, Callable[[Event], str]] = {
+    "kafka": kafka_line,
+    "logback": logback_line,
+    "spring": spring_line,
+    "iso": lambda e: f"{iso(e)} {e.level} {e.body}",
+}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'08:13:17.408 [main] INFO o.a.k.RestServer - 127.0.0.1 - - [21/Nov/2026:08:13:17 +0000] "GET / HTTP/1.1"',
+        b"[2026-11-21 08:13:17,408] INFO the line was [2026-11-21 08:13:16,001] INFO before (o.a.k.C)",
+        b'[2026-11-21 08:13:17,408] INFO said "[2026-11-21 08:13:16,001] INFO before" (o.a.k.C)',
+    ],
+)
+def test_a_time_in_a_message_begins_no_entry(line: bytes) -> None:
+    (entry,) = from_bytes(line, formats())
+    assert find_glued(line, entry.formats or formats()) == 0

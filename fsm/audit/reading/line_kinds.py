@@ -22,9 +22,12 @@ from fsm.logs.reading.entries import (
     CONTINUATION_WORDS,
     CONTINUES,
     Block,
+    Entry,
     Headers,
+    find_glued,
     has_learned_format,
     headers_by_first,
+    parse_entry,
 )
 from fsm.trace import TraceRecord
 
@@ -176,6 +179,9 @@ class Knowledge:
         key = data.translate(DIGITS)
         owners = known.get(key)
         if owners is None:
+            if find_glued(data, self.owners[kind]):
+                format_, found = parse_entry(Entry(0, 0, self.owners[kind], data, False), zone)
+                return None if found == [] else (self.owners[kind], format_, found)
             owners = _Owners(tuple(one for one in self.owners[kind] if one.candidate.search(data)))
             known[key] = owners
         if not owners.formats:
