@@ -155,6 +155,9 @@ CODED: dict[str, Writer] = {
         lambda e, part: f"{e.at:%b %d %H:%M:%S} host-1 consumer[812]: " + part.replace("\t", "#011"),
     ),
     "supervisord": supervised(kafka_line, 700),
+    "supervisord without empty lines": lines(
+        lambda e: f"{iso(e, ' ', ',', '')} DEBG 'consumer' stdout output:\n{logback_line(e).rstrip()}"
+    ),
     "supervisord, line by line": lines(
         lambda e: f"{iso(e, ' ', ',', '')} DEBG 'consumer' stdout output:\n{logback_line(e)}\n"
     ),

@@ -24,11 +24,11 @@ from fsm.logs.reading.entries import (
     Entry,
     Run,
     assemble,
-    find_glued,
     first_line,
     parse_entry,
     records_of,
 )
+from fsm.logs.reading.joined_lines import find_glued
 from fsm.logs.reading.pieces import WHOLE, Piece, from_bytes, reader_of
 from fsm.trace import Kind, TraceRecord
 

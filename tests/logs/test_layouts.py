@@ -25,9 +25,22 @@ from hypothesis import strategies as st
 from logs.coded import CODED
 from logs.exports import EXPORTS
 from logs.shown import SHOWN
-from logs.wrappers import JAVA, OTHERS, PLAIN, TOOLS, Event, Writer, iso, java_events, kafka_line, librdkafka_events
+from logs.wrappers import (
+    JAVA,
+    OTHERS,
+    PLAIN,
+    TOOLS,
+    Event,
+    Writer,
+    iso,
+    java_events,
+    kafka_line,
+    librdkafka_events,
+    logback_line,
+)
 from recordings import DATA, logs, opened
 
+from fsm.audit.reading.piece import read_piece
 from fsm.audit.reading.scanning import Scanner
 from fsm.errors import InputError
 from fsm.logs import Client, Message, clients, formats
@@ -60,6 +73,13 @@ MOST = 130
 """Events of a recording that are written."""
 FEW = 45
 """Enough of them to learn a layout: who tries each of many layouts writes these."""
+
+
+FEEDS = {
+    "a blank": " ", "escapes": r"\n", "escapes of CR LF": r"\r\n", "octal": "#012", "bars": " | ", "HTML": "<br>",
+    "carets": "^J", "blank and escapes": r" \n\t", "line separators": "\u2028", "arrows": " \u21b5 ", "nothing": "",
+}  # fmt: skip
+"""What collectors write for line feeds."""
 
 
 @cache
@@ -152,6 +172,22 @@ def test_a_layout_changes_nothing_but_what_it_loses(kind: str, name: str, writer
         told = tuple(e._replace(thread=e.thread[-15:]) for e in told)
     assert found == said(client, told, lost)
     assert found
+
+
+@pytest.mark.parametrize("line", [kafka_line, logback_line], ids=["kafka", "logback"])
+@pytest.mark.parametrize("kind", ["java", "classic", "throws"])
+@pytest.mark.parametrize("feed", FEEDS.values(), ids=FEEDS)
+def test_lines_of_a_message_may_be_joined(feed: str, kind: str, line: Callable[[Event], str], tmp_path: Path) -> None:
+    """Settings, lists of partitions and stack traces, between whose lines a collector wrote something else than line
+    feeds; quickly read and line by line."""
+    told = events(kind)
+    paths = [tmp_path / "lines.log", tmp_path / "joined.log"]
+    for path, text in zip(paths, ("\n", feed), strict=True):
+        write(path, "".join(line(e).rstrip("\n").replace("\n", text) + "\n" for e in told), told)
+    whole, joined = (read(path, CLIENTS["java"])[0] for path in paths)
+    assert joined == whole
+    whole, joined = (read_piece(Piece(str(path), 0, WHOLE), formats(), UTC).summary for path in paths)
+    assert (joined.records, joined.missed, joined.kinds) == (whole.records, 0, whole.kinds)
 
 
 @pytest.mark.parametrize("name", ["logback", "docker json", "cri", "compose", "syslog 5424", "logstash", "csv"])

@@ -24,11 +24,11 @@ from fsm.logs.reading.entries import (
     Block,
     Entry,
     Headers,
-    find_glued,
     has_learned_format,
     headers_by_first,
     parse_entry,
 )
+from fsm.logs.reading.joined_lines import find_glued, unfold
 from fsm.trace import TraceRecord
 
 DIGITS = bytes(48 if 48 <= i < 58 else i for i in range(256))
@@ -179,9 +179,9 @@ class Knowledge:
         key = data.translate(DIGITS)
         owners = known.get(key)
         if owners is None:
-            if find_glued(data, self.owners[kind]):
+            if find_glued(data, self.owners[kind]) or unfold(data) is not data:
                 format_, found = parse_entry(Entry(0, 0, self.owners[kind], data, False), zone)
-                return None if found == [] else (self.owners[kind], format_, found)
+                return (self.owners[kind], format_, found) if found or found is None else None
             owners = _Owners(tuple(one for one in self.owners[kind] if one.candidate.search(data)))
             known[key] = owners
         if not owners.formats:

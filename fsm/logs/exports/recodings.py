@@ -224,31 +224,34 @@ def _detect_supervisord(head: bytes) -> Recode | None:
         return None
     lines = _HEADING.sub(b"", head).split(b"\n")
     stamped = sum(stamps.ANY.search(line[: stamps.WITHIN].decode("utf-8", "replace")) is not None for line in lines)
-    return _take_headings_off if stamped > _FEWEST_FRAMES else None
+    if stamped <= _FEWEST_FRAMES:
+        return None
+    return partial(_take_headings_off, feed=b"\n" if b"\n\n" in head else b"")  # a collector may drop empty lines
 
 
-def _take_headings_off(parts: Iterable[bytes]) -> Iterator[bytes]:
+def _take_headings_off(parts: Iterable[bytes], feed: bytes) -> Iterator[bytes]:
+    """`feed` is what supervisord writes behind each chunk."""
     rest = b""
     held: dict[bytes, bytes] = {}
     for part in parts:
         text = rest + part
         *_, last = (0, *(found.start() for found in _HEADING.finditer(text)))
         end = last if len(text) < _LONGEST else len(text)
-        yield from _join_output(text[:end], held)
+        yield from _join_output(text[:end], held, feed)
         rest = text[end:]
-    yield from _join_output(rest, held)
+    yield from _join_output(rest, held, feed)
     yield b"\n".join(held.values())
 
 
-def _join_output(text: bytes, held: dict[bytes, bytes]) -> Iterator[bytes]:
+def _join_output(text: bytes, held: dict[bytes, bytes], feed: bytes) -> Iterator[bytes]:
     """The lines below some headings. The incomplete last line of each program is kept until its next chunk."""
     before, *sections = _HEADING.split(text)
     yield before
     for name, data in zip(sections[::2], sections[1::2], strict=True):
         if len(held) > _MOST_PROGRAMS:
             yield held.pop(next(iter(held)))
-        lines, feed, held[name] = (held.pop(name, b"") + data.removesuffix(b"\n")).rpartition(b"\n")
-        yield lines + feed
+        lines, end, held[name] = (held.pop(name, b"") + data.removesuffix(feed)).rpartition(b"\n")
+        yield lines + end
         if len(held[name]) > _LONGEST:  # an endless line, such as a progress bar
             yield held.pop(name)
 

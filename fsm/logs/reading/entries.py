@@ -10,7 +10,6 @@ bytes before the piece and keeps only what starts inside it.
 from __future__ import annotations
 
 import re
-import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import tzinfo
 from functools import lru_cache
@@ -18,6 +17,7 @@ from typing import NamedTuple
 
 from fsm.logs import Format, Header
 from fsm.logs.message import NoBearing
+from fsm.logs.reading.joined_lines import find_glued, unfold
 from fsm.trace import TraceRecord
 
 ENTRY_LIMIT = 256 * 1024
@@ -108,6 +108,13 @@ def parse_entry(entry: Entry, zone: tzinfo) -> tuple[Format | None, Sequence[Tra
         return None, () if not entry.data.strip() else None
     if behind := find_glued(entry.data, entry.formats):
         return _parse_glued(entry, behind, zone)
+    unfolded = unfold(entry.data)
+    if unfolded is not entry.data and (found := _parse(entry._replace(data=unfolded), zone))[1]:
+        return found
+    return _parse(entry, zone)  # what looks joined may be a value of a document
+
+
+def _parse(entry: Entry, zone: tzinfo) -> tuple[Format | None, Sequence[TraceRecord] | None]:
     missed = is_irrelevant = False
     for format_ in entry.formats:
         hit = bool(format_.candidate.search(entry.data))
@@ -119,30 +126,6 @@ def parse_entry(entry: Entry, zone: tzinfo) -> tuple[Format | None, Sequence[Tra
             missed = missed or (hit and found is None and not has_learned_format(format_, entry.formats))
             is_irrelevant = is_irrelevant or isinstance(found, NoBearing)
     return None, None if missed and not is_irrelevant else ()
-
-
-def find_glued(data: bytes, formats: Sequence[Format]) -> int:
-    """Where in the first line of an entry another entry begins, without a line feed before it: a file was pasted behind
-    one whose last line had none. 0 if there is none."""
-    end = data.find(b"\n")
-    masked = (data if end < 0 else data[:end]).translate(_DIGITS)
-    begins = _DATED.match(masked)
-    at = masked.find(begins[0], begins.end()) if begins is not None else 0
-    while at > 0:
-        before = masked[at - 1]
-        may_end = before in _BEFORE_GLUED and before != masked[at]
-        is_quoted = before in b"\"'" and masked.count(before, 0, at) % 2
-        if may_end and not is_quoted and any(one.header.match(data[at:]) for one in formats):
-            return at
-        at = masked.find(begins[0], at + 1) if begins is not None else 0
-    return 0
-
-
-_DIGITS = bytes.maketrans(b"123456789", b"000000000")
-_DATED = re.compile(rb"[^0\n]{0,40}?0+(?:[-:/.|]0+){1,2}")
-"""The beginning of a line up to some of its time, with masked digits."""
-_BEFORE_GLUED = frozenset(b")]}>\"'.;!?0" + string.ascii_letters.encode())
-"""What may end a line: a time that is quoted in a message has a blank or an opening bracket before it."""
 
 
 def _parse_glued(entry: Entry, behind: int, zone: tzinfo) -> tuple[Format | None, Sequence[TraceRecord] | None]:

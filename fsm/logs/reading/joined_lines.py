@@ -1,0 +1,66 @@
+"""Lines that were joined to one: the last line of a file and the first one of another that was pasted behind it, and
+the lines of one message, between which a collector wrote something else than line feeds."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Sequence
+
+from fsm.logs import Format
+from fsm.logs.reading.blocks import words
+
+_DIGITS = bytes.maketrans(b"123456789", b"000000000")
+_DATED = re.compile(rb"[^0\n]{0,40}?0+(?:[-:/.|]0+){1,2}")
+"""The beginning of a line up to some of its time, with masked digits."""
+_MAY_END = frozenset(b")]}>\"'.;!?0" + string.ascii_letters.encode())
+"""What may end a line: a time that is quoted in a message has a blank or an opening bracket before it."""
+
+
+def find_glued(data: bytes, formats: Sequence[Format]) -> int:
+    """Where in the first line of an entry another entry begins, without a line feed before it; 0 if none does."""
+    end = data.find(b"\n")
+    masked = (data if end < 0 else data[:end]).translate(_DIGITS)
+    begins = _DATED.match(masked)
+    if begins is None:
+        return 0
+    at = masked.find(begins[0], begins.end())
+    while at > 0:
+        before = masked[at - 1]
+        is_quoted = before in b"\"'" and masked.count(before, 0, at) % 2
+        may_end = before in _MAY_END and before != masked[at] and not is_quoted
+        if may_end and any(one.header.match(data[at:]) for one in formats):
+            return at
+        at = masked.find(begins[0], at + 1)
+    return 0
+
+
+_FEED = (
+    rb"(?:(?:\\r)?\\n|(?:#015)?#012|(?:\^M)?\^J|&#10;|<br ?/?>|[|\x0b\0]|"
+    + "\u2028".encode()
+    + b"|"
+    + "\u21b5".encode()
+    + rb")"
+)
+"""What collectors write for a line feed."""
+_BLANKS = rb"(?<![ \t])[ \t]*+"
+_GAP = rb"(?:[ \t]|\\t|#011|\^I)"
+_INDENTED = (
+    rb"(?=[a-z][a-z0-9.]{1,80} = |(?:Assigned|Current owned|Added|Revoked|Lost) partitions|Member: "
+    rb"|at [\w$.<>/@-]{1,300}\(|\.\.\. \d+ (?:more|common))"
+)
+"""An indented line of a Java program: a setting, a list of partitions, a frame of a stack trace."""
+_THROWN = rb"(?=(?:Caused by: |Suppressed: )?[\w$]{1,100}\.[\w$.]{0,200}(?:Exception|Error)\b)"
+_BEFORE_INDENTED = re.compile(_BLANKS + _FEED + _GAP + rb"*+" + _INDENTED + rb"|(?<![ \t])" + _GAP + rb"++" + _INDENTED)
+_BEFORE_THROWN = re.compile(rb"(?:" + _BLANKS + _FEED + _GAP + rb"*|(?<=[)\]])" + _GAP + rb"*+)" + _THROWN)
+_BEFORE_LOGGER = re.compile(_BLANKS + _FEED + _GAP + rb"*+(?=\(org\.apache\.kafka\.)")
+_AT_END = re.compile(_BLANKS + _FEED + _GAP + rb"*+\Z")
+_SIGNS = words(b" values:", b"ssignment with", b".java:")
+
+
+def unfold(data: bytes) -> bytes:
+    """The lines of an entry whose lines were joined to one; else the data itself."""
+    if b"\n" in data or not _SIGNS.search(data) or not _BEFORE_INDENTED.search(data):
+        return data
+    text = _BEFORE_INDENTED.sub(b"\n\t", _AT_END.sub(b"", data))
+    return _BEFORE_LOGGER.sub(b"\n ", _BEFORE_THROWN.sub(b"\n", text))
