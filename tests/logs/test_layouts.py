@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import html
 import json
 import os
 import random
@@ -188,6 +189,15 @@ def test_lines_of_a_message_may_be_joined(feed: str, kind: str, line: Callable[[
     assert joined == whole
     whole, joined = (read_piece(Piece(str(path), 0, WHOLE), formats(), UTC).summary for path in paths)
     assert (joined.records, joined.missed, joined.kinds) == (whole.records, 0, whole.kinds)
+
+
+@pytest.mark.parametrize("head", ["", "<pre>\n", "<table class='log'>\n"])
+def test_quotes_may_be_entities(head: str, tmp_path: Path) -> None:
+    """In lines of a page and in a part of one; the classic protocol's messages have quotes."""
+    told = events("classic")
+    text = head + "".join(f"<tr><td>{iso(e)}</td><td>{html.escape(e.text)}</td></tr>\n" for e in told)
+    found, _ = read(write(tmp_path / "a.log", text, told), CLIENTS["java"])
+    assert found == said(CLIENTS["java"], [e._replace(trace="") for e in told], {"logger", "thread"})
 
 
 @pytest.mark.parametrize("name", ["logback", "docker json", "cri", "compose", "syslog 5424", "logstash", "csv"])

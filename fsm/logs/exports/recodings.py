@@ -411,11 +411,15 @@ def _detect_escaped_signs(head: bytes) -> Recode | None:
 
 
 def _detect_page(head: bytes) -> Recode | None:
-    """A whole HTML page, whatever tags surround its lines."""
+    """An HTML page or a part of one, whatever tags surround its lines."""
     return _strip_tags if _BEGINS_PAGE.match(head) else None
 
 
-_BEGINS_PAGE = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!doctype html|<html)[ >]", re.IGNORECASE)
+_BEGINS_PAGE = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:(?:<\?xml[^>]{0,200}>\s*)?(?:<!doctype html|<html)[ >]"
+    rb"|<(?:body|pre|table|div|p|ul|ol)(?: (?:class|style|id|border)=[^<>]{0,2000})?>)",
+    re.IGNORECASE,
+)
 _TAG = re.compile(
     rb"(?P<line><br[^<>]{0,200}>|</?(?:p|div|pre|tr|li|h\d|table|blockquote)(?:\s[^<>]{0,2000})?>)"
     rb"|(?P<cell></t[dh]>\s*)|</?[a-zA-Z!][^<>]{0,4000}>",

@@ -3,6 +3,7 @@ header. A layout becomes a `Format` for each client, so that known and learned l
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -233,8 +234,7 @@ class Layout:
         """Undoes the escaping of a collector that writes one line per message, of a logger that quotes messages, or of
         an HTML page."""
         if "&" in text:
-            for code, character in _CODES:
-                text = text.replace(code, character)
+            text = _CODE.sub(lambda found: html.unescape(found[0]), text)
         if "#012" in text:
             text = text.replace("#012", "\n").replace("#011", "\t")
         if "\\n" in text or (self.quoted and "\\" in text):
@@ -335,8 +335,8 @@ def unescape(text: str) -> str:
 
 _ESCAPED = re.compile(r'\\([nrt"\\])')
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
-_CODES = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&#39;", "'"), ("&#10;", "\n"), ("&amp;", "&"))
-"""HTML entities; `&amp;` last, because it escapes the others."""
+_CODE = re.compile(r"&(?:[lg]t|quot|apos|amp|#\d{1,5}|#[xX][0-9a-fA-F]{1,4});", re.ASCII)
+"""An HTML entity."""
 _LINE_NUMBER = re.compile(r":\d{1,6}\Z", re.ASCII)
 
 
