@@ -247,11 +247,11 @@ def read_named_groups(match: re.Match[str]) -> dict[str, Any]:
 def partitions(listing: str, cut: bool = False) -> tuple[Partition, ...] | None:
     """The partitions of `[t-0, t-1]`, or of `t-0, t-1` as printed by clients before 4.1; None if it is neither.
 
-    If the line was cut, the last partition may be incomplete (`t-1` of `t-12`) and is dropped.
+    If the line is known to be cut, the last partition may be incomplete (`t-1` of `t-12`) and is dropped.
     """
     listing = listing.strip()
     inner, closed = _strip_brackets(listing)
-    if inner is None:
+    if inner is None or not (closed or cut):
         return None
     names = inner.split(", ") if inner else []
     if not closed or (cut and not listing.startswith("[")):
