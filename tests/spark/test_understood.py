@@ -116,6 +116,20 @@ def test_words_of_other_programs_are_no_sign_of_a_client(
     assert (read["silent_files"], read["not_learned"]) == (3, [])
 
 
+def test_a_rotation_in_the_middle_of_a_line_makes_no_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Half of a line is at the end of one file, the other half at the beginning of the next; both are told."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for name, log in logs_of("java")["i_j07_maxpoll"].items():
+        at = log.index(b"Adding newly assigned partitions: ", len(log) // 3) + 45
+        (logs / f"{name}.1").write_bytes(log[:at])
+        (logs / name).write_bytes(log[at:])
+    _, _, _, read = audit(logs, tmp_path / "out", capsys)
+    found = document(tmp_path / "out")["findings"]
+    errors = {one["kind"] for one in found if one["severity"] == "error"}
+    assert (errors - {"double_ownership"}, read["suspects"]) == (set(), 2)
+
+
 def test_records_whose_group_no_line_tells_are_named(
     fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import tzinfo
+from datetime import UTC, tzinfo
 from functools import cache, lru_cache
+from os import SEEK_END
+from pathlib import Path
 
 from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.hygiene.identity import Facts, facts_of
@@ -15,10 +18,11 @@ from fsm.audit.reading.known_layouts import open_known
 from fsm.audit.reading.records import OFFSET, SEQ, TIME, Chunk, Line, Row, Source, pack, to_row
 from fsm.audit.reading.scanning import Parsed, Scanner, parse_all
 from fsm.logs import Format, clients
+from fsm.logs.layouts.java_layouts import kafka
 from fsm.logs.layouts.layout import TIMES, signs_of
 from fsm.logs.programs.broker import THREAD
 from fsm.logs.reading.blocks import Words
-from fsm.logs.reading.entries import Entry, first_line
+from fsm.logs.reading.entries import ENTRY_LIMIT, Entry, first_line
 from fsm.logs.reading.opening import describe_problem
 from fsm.logs.reading.pieces import READ_ERRORS, Piece, PieceReader, reader_of
 from fsm.trace import Kind, TraceRecord
@@ -44,7 +48,7 @@ OWNERSHIP = {
     "assigned": (rb"assigned|assignment", (Kind.ASSIGN_BEGIN, Kind.OWNED, Kind.ADDED)),
     "revoked": (rb"[Rr]evok(?:e|ed|ing)", (Kind.REVOKE_BEGIN, Kind.OWNED, Kind.DROPPED)),
     "lost": (rb"[Ll]ost", (Kind.LOST_BEGIN, Kind.LOST_DECIDED, Kind.DROPPED)),
-    "joined": (rb"(?:[Rr]e-)?[Jj]oin(?:ed|ing)", (Kind.JOINING, Kind.JOINED)),
+    "joined": (rb"(?:[Rr]e-)?[Jj]oin(?:ed|ing)|[Rr]ebalance complete", (Kind.JOINING, Kind.JOINED)),
     "left": (rb"[Ll]eav(?:e|es|ing)|left", (Kind.LEAVE_BEGIN, Kind.LEAVE_SENT, Kind.LEFT)),
 }
 """Changes of ownership and membership: words in lines that report them, and the corresponding kinds of records."""
@@ -119,15 +123,7 @@ class PieceSummary:
             missed = signs.search(entry.data)
             self.suspects += missed
         if missed:
-            named = _CLIENT_ID.search(entry.data, 0, _SEARCH_LENGTH)
-            client_id = _client_id(named) if named else ""
-            self._count_client(self.missed_of, client_id)
-            change = _OWNERSHIP.search(entry.data, 0, _SEARCH_LENGTH)
-            if change is not None:
-                _count(self.missed_ownership, change.lastgroup or "")
-            known = client_id in self.missed_since or len(self.missed_since) >= NAMES_A_PIECE
-            if not known and (change is not None or _STEP.search(entry.data, 0, _SEARCH_LENGTH)):
-                _count(self.missed_since, client_id, self.last_ms or 0)
+            self._count_missed(entry.data)
         if format_ is not None:  # several programs share a layout; it is counted for the one that was understood
             _count(self.layouts, f"{format_.name}/{format_.layout}")
         if found is None:
@@ -135,6 +131,25 @@ class PieceSummary:
         elif found:
             self._count_records(found, entry)
             self._count_client(self.understood_of, found[0].client_id)
+
+    def take_cut_end(self, line: bytes, signs: Words) -> None:
+        """Counts the end of a file if it is half a line of a client."""
+        if not signs.search(line):
+            return
+        self.suspects += 1
+        self._count_missed(line)
+        self._count_shape(Entry(0, self.lines, (), line, cut=True))
+
+    def _count_missed(self, data: bytes) -> None:
+        named = _CLIENT_ID.search(data, 0, _SEARCH_LENGTH)
+        client_id = _client_id(named) if named else ""
+        self._count_client(self.missed_of, client_id)
+        change = _OWNERSHIP.search(data, 0, _SEARCH_LENGTH)
+        if change is not None:
+            _count(self.missed_ownership, change.lastgroup or "")
+        known = client_id in self.missed_since or len(self.missed_since) >= NAMES_A_PIECE
+        if not known and (change is not None or _STEP.search(data, 0, _SEARCH_LENGTH)):
+            _count(self.missed_since, client_id, self.last_ms or 0)
 
     def _count_client(self, counts: Mapping[str, int], client_id: str) -> None:
         if client_id and (client_id in counts or len(counts) < NAMES_A_PIECE):
@@ -253,10 +268,25 @@ def read_piece(
     if known is not None:
         take_scanned(known, summary, records)
         if known.explained:
+            summary.take_cut_end(find_cut_end(piece), signs)
             return records.of_piece(summary)
         summary, records = begin()
     take_scanned(Scanner(reader, signs, zone), summary, records)
+    if not (piece.gzipped or summary.error or reader.learned.layouts):
+        summary.take_cut_end(find_cut_end(piece), signs)
     return records.of_piece(summary)
+
+
+def find_cut_end(piece: Piece) -> bytes:
+    """The last line of a file if it has no line feed and is only the beginning of a line in Kafka's layout: a log that
+    was rotated by its size. Such a line has no logger, by which others are recognised. Empty if there is none."""
+    line = b""
+    with suppress(OSError), Path(piece.file).open("rb") as file:
+        size = file.seek(0, SEEK_END)
+        file.seek(max(piece.start, size - ENTRY_LIMIT))
+        line = file.read().rpartition(b"\n")[2] if size <= piece.end else b""
+    message = kafka(line.decode("utf-8", "replace"), UTC) if line else None
+    return line if message is not None and message.cut else b""
 
 
 def take_scanned(scanner: Scanner, summary: PieceSummary, records: SourceRecords) -> None:
