@@ -301,6 +301,30 @@ CLOUDS: dict[str, Writer] = {
 
 # -- terminals, pages, loggers ------------------------------------------------------------------------------
 
+SECURITY: dict[str, Writer] = {
+    "cef": lines(
+        lambda e: (
+            f"CEF:0|Acme|orders|4.2|7|Log|3|rt={e.ts_ms} logger={e.logger} thread={e.thread} level={e.level} msg="
+            + folded(e.body).replace("=", r"\=")
+        )
+    ),
+    "cef behind syslog": per_line(
+        kafka_line, lambda e, p: f"<134>{e.at:%b %d %H:%M:%S} h CEF:0|Acme|x|1|7|Log|3|rt={e.ts_ms} msg={p} dvchost=h"
+    ),
+    "leef": lines(
+        lambda e: (
+            f"{e.at:%b %d %H:%M:%S} h LEEF:2.0|Acme|x|1|7|^|devTime={iso(e)}^sev=3^logger={e.logger}"
+            f"^thread={e.thread}^msg={folded(e.body)}^level={e.level}"
+        )
+    ),
+    "leef with tabs": per_line(logback_line, lambda e, p: f"LEEF:1.0|Acme|x|1|7|devTime={iso(e)}\tmsg={p}\tsev=3"),
+}
+
+
+def folded(text: str) -> str:
+    return text.rstrip("\n").replace("\n", r"\n")
+
+
 PAGES: dict[str, Writer] = {
     "markdown": lambda events: (
         "The log of A:\n\n" + per_line(kafka_line, lambda _, p: f"    {p}")(events) + "\nThanks\n"
@@ -365,4 +389,4 @@ PAGES: dict[str, Writer] = {
         )
     ),
 }
-EXPORTS = {**DATABASES, **CLOUDS, **PAGES}
+EXPORTS = {**DATABASES, **CLOUDS, **SECURITY, **PAGES}

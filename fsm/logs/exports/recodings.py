@@ -401,8 +401,12 @@ _SIGN = re.compile(rb"(?<!\\)\\+u00(3[dD]|27|3[cC]|3[eE]|26)")
 
 
 def _detect_escaped_signs(head: bytes) -> Recode | None:
-    """JSON in which `=` is escaped, as by Gson, so that no text like `clientId=` is found in its lines."""
-    if b"\\" not in head or head.count(b"u003d") + head.count(b"u003D") < _FEWEST_BLANKS:
+    """JSON and CEF in which `=` is escaped, as by Gson, so that no text like `clientId=` is found in their lines."""
+    if b"\\" not in head:
+        return None
+    if b"CEF:" in head and head.count(rb"\=") >= _FEWEST_BLANKS:
+        return lambda parts: (part.replace(rb"\=", b"=") for part in _split_lines(parts))
+    if head.count(b"u003d") + head.count(b"u003D") < _FEWEST_BLANKS:
         return None
     return lambda parts: (_SIGN.sub(lambda one: bytes([int(one[1], 16)]), part) for part in _split_lines(parts))
 

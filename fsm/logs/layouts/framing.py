@@ -17,6 +17,7 @@ from fsm.logs.layouts import fields as structured
 from fsm.logs.layouts.frames import GAP, Found, Frame, Named, Numbered, Parts
 from fsm.logs.layouts.headers import find_commonest, find_program_slots, split
 from fsm.logs.layouts.marked_lines import MarkedLines, find_begin, find_marks
+from fsm.logs.layouts.security_events import cef, leef
 from fsm.logs.reading.entries import LINE_LIMIT
 
 
@@ -85,6 +86,14 @@ def _find_service(seen: MarkedLines) -> Frame | None:
 
 def _find_string(seen: MarkedLines) -> Frame | None:
     return _find_named("string", structured.json_string, seen)
+
+
+def _find_cef(seen: MarkedLines) -> Frame | None:
+    return _find_named("cef", cef, seen)
+
+
+def _find_leef(seen: MarkedLines) -> Frame | None:
+    return _find_named("leef", leef, seen)
 
 
 def _find_logfmt(seen: MarkedLines) -> Frame | None:
@@ -163,6 +172,8 @@ _FRAMES = (
     _find_json,
     _find_array,
     _find_service,
+    _find_cef,
+    _find_leef,
     _find_logfmt,
     _find_string,
 )
