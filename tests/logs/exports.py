@@ -326,6 +326,10 @@ def folded(text: str) -> str:
 
 
 PAGES: dict[str, Writer] = {
+    "console consumer": lambda events: "".join(
+        f"CreateTime:{e.ts_ms}\tPartition:0\tOffset:{i}\tnull\t{part}\n"
+        for i, (e, part) in enumerate(each_part(kafka_line)(events))
+    ),
     "markdown": lambda events: (
         "The log of A:\n\n" + per_line(kafka_line, lambda _, p: f"    {p}")(events) + "\nThanks\n"
     ),

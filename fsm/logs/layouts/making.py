@@ -181,8 +181,8 @@ def _find_repeated(
         found = [(line, match) for line in others if (match := part.match(line))]
         last = takewhile(lambda token: token.kind in ("word", "blank"), reversed(tokens[:end]))
         if words := sum(token.kind == "word" for token in last):  # setting names are words, too
-            values = {match.groups()[-words:] for line in first if (match := part.match(line))}
-            found = [(line, match) for line, match in found if match.groups()[-words:] in values]
+            values = {_without_numbers(match.groups()[-words:]) for line in first if (match := part.match(line))}
+            found = [(line, match) for line, match in found if _without_numbers(match.groups()[-words:]) in values]
         rests = [line[match.end() :] for line, match in found]
         goes_on = sum(_INDENTED.match(rest) is not None for rest in rests)
         if goes_on > 1 and len(rests) > 0.6 * len(others):
@@ -200,6 +200,11 @@ def _find_repeated(
     slots = [token for token in tokens[:end] if token.kind in SLOTS]
     few = [len(set(column)) <= max(3, len(rows) // 8) for column in zip(*rows, strict=True)]  # others are counters
     return part, end, tuple(i for i, slot in enumerate(slots) if slot.kind != "time" and few[i])
+
+
+def _without_numbers(words: Iterable[str]) -> tuple[str, ...]:
+    """The words; one that counts lines is the same in all of them."""
+    return tuple("#" if word.isdigit() else word for word in words)
 
 
 def _compile_part(tokens: tuple[Token, ...], end: int, lines: Iterable[str]) -> re.Pattern[str]:
