@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from recordings import logs
 
+from fsm.logs.exports.broken_lines import Wrapped, find_broken
 from fsm.logs.message import Message
 from fsm.logs.programs.kafkajs import understand
 from fsm.trace import Kind, TraceRecord
@@ -82,3 +84,11 @@ def test_the_subscription_is_told_where_it_is_not_kept() -> None:
 def test_a_line_that_ends_otherwise_is_not_understood(more: str) -> None:
     """It would tell what is owned, and the end that is not its own hides that."""
     assert understand(Message(5, f"[ConsumerGroup] Consumer has joined the group{more}")) is None
+
+
+def test_lines_of_one_length_may_fill_the_last_row_of_a_terminal() -> None:
+    """Some of the messages that repeat have three times the width of the terminal."""
+    log = logs("client")["kafkajs.sigstop"]["A.log"]
+    rows = (line[i : i + 80] for line in log.splitlines() for i in range(0, len(line), 80))
+    assert find_broken(b"\n".join(rows)) == Wrapped(80)
+    assert find_broken(log) is None

@@ -377,7 +377,7 @@ def _find_wrapped(text: _Text) -> Wrapped | None:
         width - _LONGEST_WORD < n < width - 1 and _is_unexpected(line)
         for n, line in zip(lengths.tolist(), lines[1:], strict=False)
     )
-    cut = stamped <= len(full) / 10 and unexpected >= max(len(full) / 2, nearly)
+    cut = stamped <= len(full) / 5 and unexpected >= max(len(full) / 2, nearly)
     return Wrapped(width) if cut else None
 
 
