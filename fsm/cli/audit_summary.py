@@ -44,7 +44,8 @@ def print_summary(result: Result, out: Path) -> None:
         print_text(f"{describe_shared(read)}\n")
     _name_files("too little was understood of", list(map(_share, read["too_little"])), len(read["too_little"]))
     _name_files("no client was understood in", read["silent"], read["silent_files"])
-    _name_files("not judged, as no line tells the group:", read["groupless"], read["groupless_files"])
+    if read.get("groupless_files"):
+        _name_files("not judged, as no line tells the group:", read["groupless"], read["groupless_files"])
     unreadable = [f"{file} ({why})" for file, why in read["unreadable"]]
     _name_files("not read, or not to the end:", unreadable, read["unreadable_files"])
     if older := read["older_results"]:

@@ -133,20 +133,21 @@ class PieceSummary:
             self._count_client(self.understood_of, found[0].client_id)
 
     def take_cut_end(self, line: bytes, signs: Words) -> None:
-        """Counts the end of a file if it is half a line of a client."""
-        if not signs.search(line):
-            return
-        self.suspects += 1
-        self._count_missed(line)
-        self._count_shape(Entry(0, self.lines, (), line, cut=True))
+        """Counts the end of a file if it is half a line of a client. It may only not have been written yet, so that it
+        is none of the entries that should have been understood."""
+        if signs.search(line):
+            self.orphans += 1
+            self._count_shape(Entry(0, self.lines, (), line, cut=True))
+            self._note_missed(line, *_find_change(line))
 
     def _count_missed(self, data: bytes) -> None:
-        named = _CLIENT_ID.search(data, 0, _SEARCH_LENGTH)
-        client_id = _client_id(named) if named else ""
+        client_id, change = _find_change(data)
         self._count_client(self.missed_of, client_id)
-        change = _OWNERSHIP.search(data, 0, _SEARCH_LENGTH)
         if change is not None:
             _count(self.missed_ownership, change.lastgroup or "")
+        self._note_missed(data, client_id, change)
+
+    def _note_missed(self, data: bytes, client_id: str, change: re.Match[bytes] | None) -> None:
         known = client_id in self.missed_since or len(self.missed_since) >= NAMES_A_PIECE
         if not known and (change is not None or _STEP.search(data, 0, _SEARCH_LENGTH)):
             _count(self.missed_since, client_id, self.last_ms or 0)
@@ -213,6 +214,12 @@ class PieceSummary:
 @cache
 def _signs(names: frozenset[str]) -> Words:
     return signs_of(tuple(client for client in clients() if client.name in names))
+
+
+def _find_change(data: bytes) -> tuple[str, re.Match[bytes] | None]:
+    """The client id in a line, and the word for a change of ownership or membership."""
+    named = _CLIENT_ID.search(data, 0, _SEARCH_LENGTH)
+    return _client_id(named) if named else "", _OWNERSHIP.search(data, 0, _SEARCH_LENGTH)
 
 
 def _client_id(named: re.Match[bytes]) -> str:

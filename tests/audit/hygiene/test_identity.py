@@ -140,7 +140,7 @@ def test_a_record_without_group_belongs_to_the_only_group_of_its_client():
     assert ("", "c", "a.log", "") not in identify(other)
 
 
-def test_facts_are_spans_and_starts_of_each_id():
+def test_facts_are_spans_starts_and_changes_of_each_id():
     """What a cluster has to aggregate."""
     records = [
         TraceRecord(5, Kind.STARTED, "g", "c"),
@@ -150,7 +150,7 @@ def test_facts_are_spans_and_starts_of_each_id():
     rows = [to_row(record, "g", (0, 0), Line(1, "")) for record in records]
     assert facts_of({("g", "c", "f", "p"): rows}) == [
         Facts("g", "c", "f", "p", "", 5, 9, 1),
-        Facts("g", "c", "f", "p", "x", 7, 7, 0),
+        Facts("g", "c", "f", "p", "x", 7, 7, 0, 1),
     ]
 
 
