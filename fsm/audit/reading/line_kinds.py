@@ -179,10 +179,10 @@ class Knowledge:
         key = data.translate(DIGITS)
         owners = known.get(key)
         if owners is None:
-            if find_glued(data, self.owners[kind]) or unfold(data) is not data:
+            owners = _Owners(tuple(one for one in self.owners[kind] if one.candidate.search(data)))
+            if owners.formats and (find_glued(data, self.owners[kind]) or unfold(data) is not data):
                 format_, found = parse_entry(Entry(0, 0, self.owners[kind], data, False), zone)
                 return (self.owners[kind], format_, found) if found or found is None else None
-            owners = _Owners(tuple(one for one in self.owners[kind] if one.candidate.search(data)))
             known[key] = owners
         if not owners.formats:
             return None
