@@ -37,7 +37,7 @@ def print_summary(result: Result, out: Path) -> None:
     )
     if untimed := _list_timeless(read):
         print_text(f"{untimed}\n")
-    if count := read["ownerless_groups"]:
+    if count := read.get("ownerless_groups"):
         groups = _list_files(read["ownerless"], count)
         print_text(f"no verdict on ownership: no line tells who owned the partitions of {groups}\n")
     if read.get("shared_client_ids"):

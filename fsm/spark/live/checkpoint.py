@@ -18,7 +18,7 @@ from fsm.spark.options import IN_PROCESS
 from fsm.spark.sources import FOLLOWED
 
 MARK, HALF, LOCK = FOLLOWED.name, f".{FOLLOWED.name}", "lock"
-SCHEMA = 6
+SCHEMA = 7
 """Version of the content of a checkpoint."""
 
 
