@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fsm.cli import at_least
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,6 +31,24 @@ def setting(text: str) -> tuple[str, str]:
     if key not in known:
         raise InputError(f"unknown group setting {short(key)}", "--set", nearest(key, known))
     return key, value.strip()
+
+
+def counts(text: str) -> dict[str, int]:
+    """An argparse type: names and their numbers, as `foo:4,bar:2` or `foo=4,bar=2`; 1 where none is given."""
+    found: dict[str, int] = {}
+    for one in text.split(","):
+        name, _, number = one.strip().replace("=", ":", 1).partition(":")
+        if not _NAME.fullmatch(name):
+            raise argparse.ArgumentTypeError(
+                f"{name!r} is no name of letters, digits, '.', '_' and '-'; write for example foo:2,bar:1"
+            )
+        if name in found:
+            raise argparse.ArgumentTypeError(f"{text!r} names {name} twice")
+        found[name] = at_least(1)(number or "1")
+    return found
+
+
+_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def address(text: str, option: str = "--broker") -> tuple[str, int]:

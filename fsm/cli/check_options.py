@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fsm.check.catalog import SHIPPED, make_model
 from fsm.cli import at_least
+from fsm.cli.arguments import counts
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def add_model_options(command: argparse.ArgumentParser) -> None:
 def _add_members(group: Any) -> None:
     option = group.add_argument
     option("--members", type=at_least(1), metavar="N", help="number of members (2)")
-    option("--topics", type=_topics, metavar="LIST", help="topics and their partition counts (foo:2)")
+    option("--topics", type=counts, metavar="LIST", help="topics and their partition counts (foo:2)")
     option("--client", metavar="DIALECT", help="dialect of all members, or of each one: 4.0,4.4 (latest release)")
     option("--coordinator", metavar="DIALECT", help="dialect of the coordinator (latest release)")
     option(
@@ -88,7 +89,7 @@ def _add_what_they_do(group: Any) -> None:
 
 
 def _add_connect(group: Any) -> None:
-    group.add_argument("--connectors", type=_topics, metavar="LIST", help="connectors and their task counts (A:2)")
+    group.add_argument("--connectors", type=counts, metavar="LIST", help="connectors and their task counts (A:2)")
     group.add_argument("--delay", type=at_least(0), metavar="MS", help="scheduled.rebalance.max.delay.ms (300000)")
     group.add_argument("--profile", metavar="NAME", help="rules of Connect's assignor: shipped, document")
     group.add_argument(
@@ -169,16 +170,6 @@ def _size(text: str) -> int:
         return at_least(1)(text[:-1] if factor > 1 else text) * factor
     except argparse.ArgumentTypeError:
         raise argparse.ArgumentTypeError(f"write a size as 6G, 512M, 100K or a number of bytes, not {text!r}") from None
-
-
-def _topics(text: str) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for one in text.split(","):
-        name, _, count = one.strip().partition(":")
-        if not name or name in found:
-            raise argparse.ArgumentTypeError(f"write topics as foo:2,bar:1, not {text!r}")
-        found[name] = at_least(1)(count or "1")
-    return found
 
 
 # The model that they define.

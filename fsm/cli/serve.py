@@ -7,10 +7,11 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from fsm.cli import add_command, at_least, out
+from fsm.cli.arguments import counts, setting
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from fsm.serve.edge import Edge
@@ -22,15 +23,15 @@ if TYPE_CHECKING:
 COLLECTING = (10_000, 50, 50)
 """Thresholds of the garbage collector. Collections are rare, since each visits all groups, which have no cycles."""
 EXAMPLES = """examples:
-  fsm serve --topics foo=4,bar=2                     prints its address, for any Kafka client
-  fsm serve --topics foo=4 --port 9092 --dialect 4.0
-  fsm serve --topics foo=4 --set group.consumer.heartbeat.interval.ms=1000 \\
+  fsm serve --topics foo:4,bar:2                     prints its address, for any Kafka client
+  fsm serve --topics foo:4 --port 9092 --dialect 4.0
+  fsm serve --topics foo:4 --set group.consumer.heartbeat.interval.ms=1000 \\
             --set group.consumer.min.heartbeat.interval.ms=500
-  fsm serve --topics foo=4 --trace run.jsonl         write every exchange, one JSON object per line
-  fsm serve --topics foo=4 --data folder             groups and commits survive restarts, even kill -9
-  fsm serve --topics foo=4 --page                    a live page of the groups, with a button for each fault
-  fsm serve --topics foo=4 --brokers 3               several brokers in one process; coordinators can move
-  fsm serve --topics foo=4 --faults rules.yaml       inject scripted faults
+  fsm serve --topics foo:4 --trace run.jsonl         write every exchange, one JSON object per line
+  fsm serve --topics foo:4 --data folder             groups and commits survive restarts, even kill -9
+  fsm serve --topics foo:4 --page                    a live page of the groups, with a button for each fault
+  fsm serve --topics foo:4 --brokers 3               several brokers in one process; coordinators can move
+  fsm serve --topics foo:4 --faults rules.yaml       inject scripted faults
 
 A fault rule does one thing to the requests that it matches:
 
@@ -53,10 +54,11 @@ def add(commands: Any) -> None:
     option = command.add_argument
     option(
         "--topics",
+        type=counts,
         action="append",
         required=True,
         metavar="LIST",
-        help="topics and their partition counts: foo=4,bar=2; repeatable",
+        help="topics and their partition counts: foo:4,bar:2; repeatable",
     )
     option("--dialect", default="", metavar="RELEASE", help="the release whose rules groups follow (latest)")
     option("--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on (%(default)s)")
@@ -80,7 +82,6 @@ def run(args: argparse.Namespace) -> int:
     from contextlib import ExitStack
     from random import Random, SystemRandom
 
-    from fsm.cli.arguments import setting
     from fsm.protocol.releases import LATEST
     from fsm.serve.brokers import Brokers
     from fsm.serve.cluster import Served
@@ -88,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
     _check_host(args.host)
     served = Served(
-        _topics(",".join(args.topics)),
+        _merge(args.topics),
         _release(args.dialect or LATEST),
         dict(setting(text) for text in args.set),
         args.brokers,
@@ -179,15 +180,13 @@ def _release(name: str) -> str:
     return found
 
 
-def _topics(text: str) -> dict[str, int]:
+def _merge(given: Sequence[dict[str, int]]) -> dict[str, int]:
     found: dict[str, int] = {}
-    for part in text.split(","):
-        name, _, number = part.strip().partition("=")
-        if not name or not number.isascii() or not number.isdigit() or not int(number):
-            raise InputError(f"must be TOPIC=PARTITIONS, not {part!r}", "--topics", "for example foo=4,bar=2")
-        if name in found:
-            raise InputError(f"names {name} twice", "--topics", "name each topic once")
-        found[name] = int(number)
+    for topics in given:
+        for name in topics:
+            if name in found:
+                raise InputError(f"names {name} twice", "--topics", "name each topic once")
+        found |= topics
     return found
 
 
