@@ -58,7 +58,7 @@ class Disk(NamedTuple):
                 yield
         except OSError as problem:
             remedy = "name a folder that can be written to"
-            raise InputError(f"cannot be used: {problem.strerror}", str(folder), remedy) from None
+            raise InputError(f"cannot be used: {problem.strerror}", str(problem.filename or folder), remedy) from None
 
 
 def read_note(path: Path) -> dict[str, Any]:

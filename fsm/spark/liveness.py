@@ -15,8 +15,6 @@ The result of each part is recorded. After a kill the question is asked again, a
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -34,7 +32,6 @@ from fsm.spark.liveness_tasks import (
     LivenessTask,
     Round,
     States,
-    count_rows,
 )  # fmt: skip
 from fsm.spark.search_tasks import MET, RESULT, Task, list_missing, one_text, steps_of
 
@@ -174,8 +171,6 @@ class SparkLiveness(Liveness):
         """The recorded result of a part; or that of doing it, which is recorded."""
         journal = self.search.journal
         if name not in journal:
-            for folder in (name, *(name.replace(LEFT, other) for other in (STEPS, HIDDEN))):
-                shutil.rmtree(self.search.folder / folder, ignore_errors=True)  # of one that was killed
             journal[name] = do()
             self.search.record()
         found: T = journal[name]
@@ -185,10 +180,12 @@ class SparkLiveness(Liveness):
         make = partial(self._task, count, states, name, by, trusts=trusts)
         if by:
             self._survey(count, make, settled=False)
-        task, folder = make(), self.search.folder
+        task, files = make(), self.search.files
         spread = partial(tasks.leave, task)
         self._shuffle(count, range(task.parts), spread, PAIRS, partial(tasks.sort_steps, task))
-        return {"left": count_rows(folder / LEFT / name), "hidden": count_rows(folder / HIDDEN / name)}
+        for folder in (LEFT, STEPS, HIDDEN):
+            files.add(folder + name)
+        return {"left": files.count_rows(LEFT + name), "hidden": files.count_rows(HIDDEN + name)}
 
     def _lead_back(self, name: str, left: Sequence[Run], good: Sequence[str], count: int) -> list[int]:
         search = self.search
@@ -197,6 +194,7 @@ class SparkLiveness(Liveness):
         task = Round(**options, name=name, left=tuple(run.name for run in left), good=tuple(good), explored=explored)
         gather = partial(tasks.find_good, task)
         found = self._shuffle(count, range(task.parts), lambda _, parts: tasks.lead_back(task, parts), KEYS, gather)
+        search.files.add(name)
         return [sum(each) for each in zip([0] * len(left), *(one["counts"] for one in found), strict=True)]
 
     def _go_beyond(self, name: str, states: States, count: int, by: tuple[str, ...]) -> int:
@@ -205,6 +203,7 @@ class SparkLiveness(Liveness):
         task = make()
         spread = partial(tasks.go_beyond, task)
         found = self._shuffle(count, range(task.parts), spread, KEYS, partial(tasks.add_beyond, task))
+        self.search.files.add(name)
         return sum(one["count"] for one in found)
 
     def _task(
@@ -241,8 +240,7 @@ class SparkLiveness(Liveness):
         """The results for some partitions each."""
         if not self._is_large(count):
             return [ask(places)]
-        rows = self.search.spread(len(places), lambda some: iter([one_text(ask(some))]), RESULT).collect()
-        return [json.loads(row["result"]) for row in rows]
+        return self.search.collect(self.search.spread(len(places), lambda some: iter([one_text(ask(some))]), RESULT))
 
     def _shuffle(
         self,
@@ -258,13 +256,15 @@ class SparkLiveness(Liveness):
         task = Task(**self.search.task_options())
         rows = self.search.spread(len(places), lambda some: spread(steps_of(task), some), schema)
         parts = rows.repartition(self.search.parts, "part")
-        found = parts.mapInArrow(lambda batches: iter([one_text(gather(batches))]), RESULT).collect()
-        return [json.loads(row["result"]) for row in found]
+        return self.search.collect(parts.mapInArrow(lambda batches: iter([one_text(gather(batches))]), RESULT))
 
     def _remove_older(self, operation: int) -> None:
-        """Removes the files that no later operation needs."""
-        for folder in (LEFT, STEPS, HIDDEN, GOOD):
-            for path in sorted((self.search.folder / folder).glob("*")):
-                number = int(path.name.partition("-")[0])
-                if number < operation or (number == operation and folder in (STEPS, HIDDEN)):
-                    shutil.rmtree(path)
+        """Removes the files that no later operation needs, from the record first."""
+        search, sizes = self.search, self.search.files.sizes
+        last = {LEFT: operation - 1, GOOD: operation - 1, STEPS: operation, HIDDEN: operation}
+        for run in list(sizes):
+            folder, slash, name = run.rpartition("/")
+            if int(name.partition("-")[0]) <= last.get(folder + slash, -1):
+                del sizes[run]
+        search.record()
+        search.files.remove_others()

@@ -16,6 +16,7 @@ from fsm.check.liveness import is_settled
 from fsm.check.search import CHUNK
 from fsm.check.steps import Steps
 from fsm.check.store import Keys, Packing
+from fsm.spark.search_files import write
 from fsm.spark.search_tasks import (
     MET,
     NO_KEYS,
@@ -24,14 +25,10 @@ from fsm.spark.search_tasks import (
     Task,
     by_part,
     is_among,
-    read,
     with_parts,
-    write,
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pyarrow as pa
 
     from fsm.check.memo import Ids
@@ -161,7 +158,7 @@ class Round(Task):
 def lead_back(task: Round, parts: Iterable[int]) -> Iterator[pa.RecordBatch]:
     """The states before those of the last round."""
     for part in parts:
-        if task.good and not task.path(task.good[-1], part).exists():
+        if task.good and f"{part}.parquet" not in task.files.sizes[task.good[-1]]:
             continue
         found = [NO_KEYS]
         for run in task.left:
@@ -231,7 +228,7 @@ def number_states(task: LevelTask, files: Iterable[int]) -> Iterator[pa.RecordBa
     """The states of some files of a level with their numbers."""
     for at in files:
         name, first, _ = task.level.files[at]
-        keys = read(task.file(name), "key").view(np.uint64)
+        keys = task.keys(name)
         yield with_parts(task.parts, keys, other=np.arange(first, first + len(keys)))
 
 
@@ -243,10 +240,3 @@ def find_number(task: LivenessTask, batches: Iterable[pa.RecordBatch]) -> dict[s
         if (doomed := is_among(task.keys(part), columns["key"])).any()
     ]
     return {"first": min(found, default=-1)}
-
-
-def count_rows(folder: Path) -> int:
-    """The number of rows in all partitions of a run."""
-    import pyarrow.parquet as pq
-
-    return sum(pq.read_metadata(path).num_rows for path in sorted(folder.glob("*.parquet")))

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -38,11 +37,12 @@ from fsm.check.steps import Found, Tally, add_up
 from fsm.check.table_files import Memo
 from fsm.errors import InputError
 from fsm.spark.liveness import SparkLiveness
+from fsm.spark.search_files import Files, read, write
 from fsm.spark.search_tasks import (
     MET,
     RESULT,
     STEP,
-    WAITED,
+    WAITING,
     Level,
     LevelTask,
     OutgrownError,
@@ -53,11 +53,10 @@ from fsm.spark.search_tasks import (
     meet,
     named_tables,
     one_text,
-    read,
     steps_of,
     strip_for_tasks,
     survey,
-    write,
+    waiting,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -86,6 +85,7 @@ class SparkSearch(Search):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.folder, self.saved, self.levels = self.memo.folder, "", list[Level]()
+        self.files = Files(self.folder, {})
         self.journal: dict[str, Any] = {}
         """The results of the parts of liveness."""
         self.beyond = 0
@@ -101,7 +101,7 @@ class SparkSearch(Search):
         with self._lock():
             if (self.folder / NOTE).exists():
                 self._resume(read_note(self.folder / NOTE))
-            self._remove_all_but([one.name for one in self.levels])
+            self._remove_others()
             self._run()
         return self
 
@@ -124,7 +124,8 @@ class SparkSearch(Search):
                 yield
         except OSError as problem:
             remedy = "name a folder that can be written to, with its files as they were"
-            raise InputError(f"cannot be used: {problem.strerror}", str(self.folder), remedy) from None
+            where = str(problem.filename or self.folder)
+            raise InputError(f"cannot be used: {problem.strerror}", where, remedy) from None
 
     def _run(self) -> None:
         """Explores the states that are left, all of them again with wider keys if a cell outgrows its room."""
@@ -153,7 +154,7 @@ class SparkSearch(Search):
         if (state, column) not in self._held:
             level = next(one for one in reversed(self.levels) if one.files and one.files[0][1] <= state)
             name, first, _ = level.files[bisect_right(level.files, state, key=lambda one: one[1]) - 1]
-            self._held[state, column] = int(read(self.folder / level.name / name, column)[state - first])
+            self._held[state, column] = int(read(self.files.path(level.name, name), column)[state - first])
         return self._held[state, column]
 
     # Levels
@@ -174,7 +175,7 @@ class SparkSearch(Search):
             self._save_tables()
         return {
             "model": strip_for_tasks(self.model), "kinds": self.kinds, "known": tuple(self.known),
-            "folder": str(self.folder), "tables": self.saved, "bits": tuple(self.packing.bits), "parts": self.parts,
+            "files": self.files, "tables": self.saved, "bits": tuple(self.packing.bits), "parts": self.parts,
         }  # fmt: skip
 
     def level_task(self, name: str, before: Level) -> LevelTask:
@@ -193,7 +194,7 @@ class SparkSearch(Search):
             self._break(found)
         looked = self._meet_here(name, waited) if self._is_small(waited) else self._meet(name, waited)
         self._add(name, looked)
-        if (self.folder / "waiting" / name).exists():
+        if self.files.sizes[WAITING + name]:
             self.waiting[at[0] + 1, at[1]] = []
         if self.met > met:
             self.depth = max(self.depth, self.level)
@@ -203,8 +204,8 @@ class SparkSearch(Search):
 
     def _is_small(self, waited: str) -> bool:
         """Whether the next level is too small for a job."""
-        waiting = sum(path.stat().st_size for path in (self.folder / "waiting" / waited).glob("*")) if waited else 0
-        return sum(count for _, _, count in self.levels[-1].files) + waiting // 8 < self.small
+        waits = sum(self.files.sizes[WAITING + waited].values()) if waited else 0
+        return sum(count for _, _, count in self.levels[-1].files) + waits // 8 < self.small
 
     def _meet_here(self, name: str, waited: str) -> list[dict[str, Any]]:
         """Finds a level in this process."""
@@ -212,9 +213,8 @@ class SparkSearch(Search):
 
         task, tallies = self.level_task(name, self.levels[-1]), list[Tally]()
         batches = list(expand(task, self.steps, range(len(task.level.files)), tallies.append))
-        for path in sorted((self.folder / "waiting" / waited).glob("*.parquet")) if waited else ():
-            keys, parent, step = (read(path, column) for column in ("key", "parent", "step"))
-            batches.append(batch_of(task.parts, keys.view(np.uint64), np.full(len(keys), WAITED), parent, step))
+        if waited:
+            batches += waiting(task, waited, range(len(self.files.sizes[WAITING + waited])))
         self.note(add_up(tallies))
         new = list(meet(task, batches))
         order = [("group", "ascending"), ("parent", "ascending"), ("step", "ascending")]
@@ -227,13 +227,14 @@ class SparkSearch(Search):
         files = len(task.level.files)
         given = self.spread(files, lambda some: expand(task, steps_of(task), some), STEP)
         if waited:
-            given = given.union(self._wait_for(waited))
+            files = len(self.files.sizes[WAITING + waited])
+            given = given.union(self.spread(files, lambda some: waiting(task, waited, some), STEP))
         new = given.repartition(self.parts, "part").mapInArrow(lambda batches: meet(task, batches), STEP).persist()
         try:
-            looked = new.sort("group", "parent", "step").mapInArrow(looker(task), RESULT).collect()
+            looked = self.collect(new.sort("group", "parent", "step").mapInArrow(looker(task), RESULT))
         finally:
             new.unpersist()
-        return sorted((json.loads(row["result"]) for row in looked), key=lambda one: int(one["file"].split(".")[0]))
+        return sorted(looked, key=lambda one: int(one["file"].split(".")[0]))
 
     def spread(self, count: int, function: Callable[[list[int]], Iterable[pa.RecordBatch]], schema: str) -> DataFrame:
         """Applies a function to so many files, by their places, some files per task."""
@@ -245,16 +246,15 @@ class SparkSearch(Search):
 
         return self.spark.range(0, count, 1, max(1, min(count, self.parts))).mapInArrow(run, schema)
 
-    def _wait_for(self, name: str) -> DataFrame:
-        assert self.spark is not None  # noqa: S101
-        found, parts = self.spark.read.parquet(str(self.folder / "waiting" / name)), self.parts
+    def collect(self, results: DataFrame) -> list[dict[str, Any]]:
+        """The results of tasks. Raises `InputError` if a file that they read was lost."""
+        from pyspark.errors import PySparkException
 
-        def part(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                columns = [batch.column(column).to_numpy() for column in ("key", "parent", "step")]
-                yield batch_of(parts, columns[0].view(np.uint64), np.full(len(columns[0]), WAITED), *columns[1:])
-
-        return found.mapInArrow(part, STEP)
+        try:
+            return [json.loads(row["result"]) for row in results.collect()]
+        except PySparkException:
+            self.files.check()
+            raise
 
     def _survey(self, name: str) -> None:
         """Fills the tables with all steps of the last level, and counts these steps."""
@@ -270,7 +270,7 @@ class SparkSearch(Search):
         """The results of tasks, which are asked again until the tables have all steps that they miss."""
         self._save_tables()
         while True:
-            results = [json.loads(row["result"]) for row in ask().collect()]
+            results = self.collect(ask())
             if not any(one["missing"] for one in results):
                 return results
             for name, table in named_tables(self.space):
@@ -283,6 +283,8 @@ class SparkSearch(Search):
 
     def _add(self, name: str, looked: list[dict[str, Any]]) -> None:
         """Adds a level, and numbers its states file by file."""
+        for run in (MET + name, WAITING + name, name):
+            self.files.add(run)
         files = []
         for one in looked:
             if one["count"]:
@@ -316,7 +318,7 @@ class SparkSearch(Search):
         self._save_tables()
         note = numbers(self, digest_of(self, self.memo)) | {
             "tables": self.saved, "parts": self.parts, "levels": self.levels, "waiting": list(self.waiting),
-            "liveness": self.journal,
+            "files": self.files.sizes, "liveness": self.journal,
         }  # fmt: skip
         table_files.write(self.folder / NOTE, json.dumps(note).encode())
         for path in self.folder.glob("*.npz"):
@@ -329,22 +331,22 @@ class SparkSearch(Search):
         self.levels = [Level(name, tuple(tuple(file) for file in files)) for name, files in note["levels"]]
         self.waiting = {(cost, level): [] for cost, level in note["waiting"]}
         self.journal = note["liveness"]
+        self.files.sizes.update(note["files"])
+        self.files.check()
 
-    def _remove_all_but(self, levels: list[str]) -> None:
-        """Removes the files of other levels, which a killed search left."""
-        kept = ("met", "waiting", *(["liveness"] if self.journal else []))
-        for folder in (self.folder, self.folder / "met", self.folder / "waiting"):
-            for path in sorted(folder.iterdir()) if folder.exists() else ():
-                if path.is_dir() and path.name not in (*levels, *kept):
-                    shutil.rmtree(path)
-                elif path.suffix == ".npz" and path.name != self.saved:
-                    path.unlink()
+    def _remove_others(self) -> None:
+        """Removes the files that are not recorded."""
+        self.files.remove_others()
+        for path in self.folder.glob("*.npz"):
+            if path.name != self.saved:
+                path.unlink()
 
     def _restart(self) -> None:
         """Restarts the search with wider keys and the existing tables."""
         self.packing = self.packing.grow([4 * len(cell.ids) for cell in self.space.cells])
         (self.folder / NOTE).unlink(missing_ok=True)
         self.journal, self._held, self.beyond = {}, {}, 0
-        self._remove_all_but([])
+        self.files.sizes.clear()
+        self._remove_others()
         self.levels, self.layers, self.waiting, self.waiting_broken, self.found, self.cut = [], [], {}, {}, {}, {}
         self.cost = self.level = self.low = self.met = self._noted = self.transitions = self.looked_up = self.depth = 0

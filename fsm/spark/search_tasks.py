@@ -9,9 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-from uuid import uuid4
 
 import numpy as np
 
@@ -22,8 +20,11 @@ from fsm.check.search import CHUNK
 from fsm.check.space import FREE, PAID, Space
 from fsm.check.steps import Steps, Tally, add_up
 from fsm.check.store import Keys, Packing
+from fsm.spark.search_files import Files, read, write
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pyarrow as pa
 
     from fsm.check.memo import Ids
@@ -53,7 +54,7 @@ class Task:
     model: Model
     kinds: frozenset[str]
     known: tuple[str, ...]
-    folder: str
+    files: Files
     tables: str
     bits: tuple[int, ...]
     parts: int
@@ -61,17 +62,18 @@ class Task:
     def steps(self) -> Steps:
         """The tables of the driver."""
         space = Space(self.model, self.kinds)
-        table_files.restore(space, *table_files.read(Path(self.folder) / self.tables))
+        table_files.restore(space, *table_files.read(self.files.folder / self.tables))
         return Steps(self.model, space)
 
     def path(self, run: str, part: int) -> Path:
-        """The file of a partition."""
-        return Path(self.folder) / run / f"{part}.parquet"
+        """The file of a partition in a run that is not complete yet."""
+        return self.files.folder / run / f"{part}.parquet"
 
     def read(self, run: str, part: int, column: str = "key") -> Keys:
-        """The keys in the file of a partition; none if there is no file."""
-        path = self.path(run, part)
-        return read(path, column).view(np.uint64) if path.exists() else NO_KEYS
+        """The keys of a partition in a complete run; none if the run has no file for it."""
+        name = f"{part}.parquet"
+        is_there = name in self.files.sizes[run]
+        return read(self.files.path(run, name), column).view(np.uint64) if is_there else NO_KEYS
 
     def among(self, runs: Iterable[str], part: int, keys: Keys) -> Mask:
         """Which of the keys of a partition are in one of these runs."""
@@ -93,15 +95,16 @@ class LevelTask(Task):
     paid: bool
     """Whether steps with cost are taken."""
 
-    def file(self, name: str) -> Path:
-        """A file of states, in their order."""
-        return Path(self.folder) / self.level.name / name
+    def keys(self, name: str) -> Keys:
+        """The states in a file of the level, in their order."""
+        found: Keys = read(self.files.path(self.level.name, name), "key").view(np.uint64)
+        return found
 
     def chunks(self, steps: Steps, files: Iterable[int]) -> Iterator[tuple[Longs, Ids]]:
         """(numbers, rows) of the states of some files, in chunks, without states with a known hazard."""
         for number in files:
             name, first, _ = self.level.files[number]
-            keys = read(self.file(name), "key").view(np.uint64)
+            keys = self.keys(name)
             for low in range(0, len(keys), CHUNK):
                 rows = Packing(self.bits).unpack(keys[low : low + CHUNK, None])
                 yield steps.not_cut(self.known, first + low + np.arange(len(rows)), rows)
@@ -190,6 +193,16 @@ def expand(
             yield batch_of(task.parts, *_once(*(np.concatenate(column) for column in zip(*columns, strict=True))))
 
 
+def waiting(task: LevelTask, name: str, places: Iterable[int]) -> Iterator[pa.RecordBatch]:
+    """The states that waited since the level of that name, in some of its files."""
+    run = WAITING + name
+    names = list(task.files.sizes[run])
+    for at in places:
+        path = task.files.path(run, names[at])
+        keys, parent, step = (read(path, column) for column in ("key", "parent", "step"))
+        yield batch_of(task.parts, keys.view(np.uint64), np.full(len(keys), WAITED), parent, step)
+
+
 def _once(keys: Any, group: Any, parent: Any, step: Any) -> tuple[Any, Any, Any, Any]:
     """Each key once, with its first group, source and step; sorted by key."""
     order = np.lexsort((step, parent, group, keys))
@@ -267,29 +280,9 @@ def look(task: LevelTask, steps: Steps, part: int, batches: Iterable[pa.RecordBa
         result["broken"] |= {name: result["count"] + at for name, at in broken.items()}
         result["count"] += len(rows)
     if result["count"]:
-        path = Path(task.folder) / task.name / result["file"]
+        path = task.files.folder / task.name / result["file"]
         write(path, np.concatenate(keys), parent=np.concatenate(parents))
     return result
-
-
-def read(path: Path, column: str) -> Any:
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path) as file:  # `read_table` creates a dataset, which takes longer than the reading
-        return file.read([column]).column(column).to_numpy()
-
-
-def write(path: Path, keys: Any, group: Any = None, parent: Any = None, step: Any = None) -> None:
-    """Writes a Parquet file atomically."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    columns = {"key": keys.view(np.int64), "group": group, "parent": parent, "step": step}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{uuid4().hex}")
-    table = pa.table({name: pa.array(column) for name, column in columns.items() if column is not None})
-    pq.write_table(table, beside, compression="zstd")
-    beside.replace(path)
 
 
 # -- the driver ---------------------------------------------------------------------------------------------

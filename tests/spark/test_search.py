@@ -27,6 +27,7 @@ from fsm.check.kafka.consumer.group import consumer_group
 from fsm.check.search import DEADLOCK, Search
 from fsm.check.store import Packing
 from fsm.errors import InputError
+from fsm.spark.liveness import SparkLiveness
 from fsm.spark.search import SparkSearch
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -252,6 +253,73 @@ def test_other_folders_and_limits(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "mine" / "letter.txt").write_text("dear")
     with pytest.raises(InputError, match="holds another file"):
         told(two_phase_commit(3), [], 0, on_spark(spark, tmp_path / "mine"))
+
+
+def lose_file(folder: Path, run: str, damage: str = "gone") -> Path:
+    """Removes, or cuts, the first file of a kind of run."""
+    path = next(iter(sorted(folder.glob(f"{run}/*.[pn]*"))))
+    if damage == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:-1])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("run", "damage"),
+    [
+        ("met/*", "cut"),
+        *((run, "gone") for run in ("met/*", "waiting/*", "0-[1-9]", "liveness/left/*", "liveness/good/*")),
+        ("liveness/beyond/*", "gone"),
+    ],
+)
+def test_a_search_with_a_lost_file_does_not_go_on(run: str, damage: str, tmp_path: Path) -> None:
+    """Each partition of each level and round is expected, so that none is taken for one without rows."""
+    case = random_model(FAR_BEYOND), ["k1", "w1"], 1
+    expected = told(*case, on_spark(None, tmp_path, parts=3), every=True)
+    path = lose_file(tmp_path, run, damage)
+    content = path.read_bytes() if damage == "cut" else b""
+    with pytest.raises(InputError, match=rf"{path.name}: is damaged or missing; restore it, or empty the folder"):
+        told(*case, on_spark(None, tmp_path, parts=3), every=True)
+    assert not content or path.read_bytes() == content
+    for other in sorted(tmp_path.rglob("*"), reverse=True):
+        other.rmdir() if other.is_dir() else other.unlink()
+    assert told(*case, on_spark(None, tmp_path, parts=3), every=True) == expected
+
+
+@pytest.mark.parametrize("small", [20_000, pytest.param(0, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("run", ["met/*", "0-2"])
+def test_a_file_that_is_lost_as_a_search_runs_ends_it(
+    run: str, small: int, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Here and in tasks, in one line."""
+
+    class Losing(SparkSearch):
+        def _take_level(self) -> None:
+            if self.level == 2:
+                lose_file(tmp_path, run)
+            super()._take_level()
+
+    engine = on_spark(spark, tmp_path, Losing, small=small, parts=2)
+    with pytest.raises(InputError, match="is damaged or missing"):
+        told(two_phase_commit(2), [], 0, engine)
+
+
+@pytest.mark.parametrize("small", [20_000, pytest.param(0, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("run", ["left", "steps", "good"])
+def test_a_file_that_is_lost_between_rounds_ends_the_search(
+    run: str, small: int, monkeypatch: pytest.MonkeyPatch, spark: SparkSession, tmp_path: Path
+) -> None:
+    plain = SparkLiveness._lead_back
+
+    def losing(self: SparkLiveness, name: str, *given: Any) -> Any:
+        if name.endswith("-2"):
+            lose_file(tmp_path, f"liveness/{run}/*")
+        return plain(self, name, *given)
+
+    monkeypatch.setattr(SparkLiveness, "_lead_back", losing)
+    with pytest.raises(InputError, match="is damaged or missing"):
+        told(walker({"a": "b", "b": "c", "c": "d", "d": "z"}), [], 0, on_spark(spark, tmp_path, small=small, parts=1))
 
 
 @pytest.mark.parametrize(
