@@ -254,8 +254,7 @@ class _OneProcess(Liveness):
         count_of = np.bincount((edges >> HALF).astype(np.int64), minlength=len(self.good)).astype(np.uint32)
         begin = np.cumsum(count_of, dtype=np.uint32) - count_of
         while len(new):
-            count = count_of[new].astype(np.int64)
-            at = np.arange(int(count.sum())) + np.repeat(begin[new] - (np.cumsum(count) - count), count)
+            at = list_ranges(begin[new].astype(np.int64), count_of[new].astype(np.int64))
             before = np.concatenate([source[at], self._parents(new)])
             before = np.sort(before[~self.good[before]])
             new = before[np.concatenate([before[:1] == before[:1], before[1:] != before[:-1]])]
@@ -273,6 +272,12 @@ class _OneProcess(Liveness):
                 taken = [one.those(~one.full) for one in steps]
                 search.append(search.fresh(rows, here, search.keys(rows), taken))
             states, by = np.arange(low, search.states.size), ()
+
+
+def list_ranges(begin: Longs, count: Longs) -> Longs:
+    """The numbers of some ranges, one range after the other."""
+    found: Longs = np.arange(int(count.sum())) + np.repeat(begin - (np.cumsum(count) - count), count)
+    return found
 
 
 def _edges(source: npt.NDArray[Any], reached: npt.NDArray[Any]) -> Keys:

@@ -5,7 +5,8 @@ States are settled by
     leave       writes the states in which the goal does not hold, some levels at a time, and the steps from them, which
                 a shuffle brings to the partition of the state after the step
     lead back   finds the states one step before those of the last round and shuffles them to their own partitions,
-                which keep the new ones; the first round begins at states that are not left, the last one finds none
+                which keep the new ones; the first round begins at states that are not left, the last one finds none.
+                Steps are looked up by what they lead to, so a round reads the steps to those states, not all
 
 and a level of states beyond those of the search is found like a level of the search, without properties. Only counts
 and missing steps come to the driver; where there are few states, it does the same in its own process.
@@ -27,6 +28,7 @@ from fsm.spark.liveness_tasks import (
     HIDDEN,
     KEYS,
     LEFT,
+    OF_RUNS,
     PAIRS,
     STEPS,
     LivenessTask,
@@ -86,7 +88,7 @@ class SparkLiveness(Liveness):
         search = self.search
         runs = [run for run in self.left if run.origin == 0]
         count = sum(run.size for run in runs)
-        lost = self._task(count, States(tuple(LEFT + run.name for run in runs), tuple(self.good)))
+        lost = self._task(count, self._without_good(runs))
         names = [level.name for level in search.levels]
         found = self._collect(count, range(search.parts), lambda parts: tasks.find_level(lost, names, parts))
         level = search.levels[min(one["first"] for one in found)]
@@ -117,7 +119,8 @@ class SparkLiveness(Liveness):
             name = f"{GOOD}{operation}-{len(good)}"
             counts = self._once(name, partial(self._lead_back, name, left, good, count))
             left = [run._replace(size=run.size - found) for run, found in zip(left, counts, strict=True)]
-            if not any(counts):
+            count = sum(counts)
+            if not count:
                 break
             good.append(name)
         self.left, self.good, self.fresh = left, good, []
@@ -128,7 +131,7 @@ class SparkLiveness(Liveness):
     def go_on(self, by: Collection[str]) -> None:
         operation, search, asked = self._next(), self.search, tuple(by)
         runs = [run for run in self.left if run.origin == self.edge]
-        states, count = States(tuple(LEFT + run.name for run in runs), tuple(self.good)), sum(one.size for one in runs)
+        states, count = self._without_good(runs), sum(one.size for one in runs)
         self.edge = operation
         while count:
             search.stopped = search.limit()
@@ -152,8 +155,12 @@ class SparkLiveness(Liveness):
             yield from self._group([Run(MET + one.name, 0, sum(size for *_, size in one.files)) for one in levels])
         for run in self.left:
             if run.size and not (trusts and self.goal.by and run.origin == self.edge):
-                yield run.origin, States((LEFT + run.name,), tuple(self.good)), run.size
+                yield run.origin, self._without_good([run]), run.size
         yield from self._group(self.fresh)
+
+    def _without_good(self, runs: Sequence[Run]) -> States:
+        """What is left of these runs."""
+        return States(left=tuple(run.name for run in runs), good=tuple(self.good))
 
     def _group(self, runs: Sequence[Run]) -> Iterator[tuple[int, States, int]]:
         """Runs of one origin, as many at a time as a task holds."""
@@ -193,7 +200,7 @@ class SparkLiveness(Liveness):
         options = search.task_options(saves=self._is_large(count))
         task = Round(**options, name=name, left=tuple(run.name for run in left), good=tuple(good), explored=explored)
         gather = partial(tasks.find_good, task)
-        found = self._shuffle(count, range(task.parts), lambda _, parts: tasks.lead_back(task, parts), KEYS, gather)
+        found = self._shuffle(count, range(task.parts), lambda _, parts: tasks.lead_back(task, parts), OF_RUNS, gather)
         search.files.add(name)
         return [sum(each) for each in zip([0] * len(left), *(one["counts"] for one in found), strict=True)]
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from fsm.check.liveness import is_settled
+from fsm.check.liveness import is_settled, list_ranges
 from fsm.check.search import CHUNK
 from fsm.check.steps import Steps
 from fsm.check.store import Keys, Packing
-from fsm.spark.search_files import write
+from fsm.spark.search_files import replacing, write
 from fsm.spark.search_tasks import (
     MET,
     NO_KEYS,
@@ -37,19 +37,50 @@ if TYPE_CHECKING:
 LEFT, STEPS, HIDDEN, GOOD, BEYOND = (f"liveness/{name}/" for name in ("left", "steps", "hidden", "good", "beyond"))
 """Folders of runs: states that are left, the steps from them by what they lead to, those of them with a hidden step,
 states from which the goal can be reached, and states explored for liveness only."""
-KEYS, PAIRS = "part int, key long", "part int, key long, other long"
+KEYS, PAIRS, OF_RUNS = "part int, key long", "part int, key long, other long", "part int, key long, run int"
 """Schemas of the rows of tasks."""
+NEW = "new"
+"""The name of the states that a round found, beside the bits of all that are good, by run."""
 
 
 class States(NamedTuple):
-    """States: those of some runs that are in none of others."""
+    """Some states."""
 
-    runs: tuple[str, ...]
-    without: tuple[str, ...] = ()
+    levels: tuple[str, ...] = ()
+    """All of these runs."""
+    left: tuple[str, ...] = ()
+    """Those of these runs that were left,"""
+    good: tuple[str, ...] = ()
+    """and that these rounds have not found."""
 
 
 @dataclass(frozen=True, eq=False)
-class LivenessTask(Task):
+class LeftTask(Task):
+    """The parameters of tasks that read what is left."""
+
+    def array(self, run: str, part: int) -> Any:
+        """The array of a partition of a run, which is read where it is looked at; an empty one if there is none."""
+        name = f"{part}.npy"
+        return np.asarray(np.load(self.files.path(run, name), "r")) if name in self.files.sizes[run] else NO_KEYS
+
+    def last_good(self, rounds: Sequence[str], part: int, name: str) -> Any:
+        """What the last of these rounds that found states of a partition has of that name; None if there is none."""
+        file = f"{part}.npz"
+        last = next((one for one in reversed(rounds) if file in self.files.sizes[one]), None)
+        if last is None:
+            return None
+        with np.load(self.files.path(last, file)) as arrays:
+            return arrays[name]
+
+    def are_good(self, rounds: Sequence[str], part: int, run: str) -> Mask:
+        """Which states of a partition of a run these rounds have found, by their places."""
+        count = len(self.array(LEFT + run, part))
+        bits = self.last_good(rounds, part, run)
+        return np.zeros(count, np.bool_) if bits is None else np.unpackbits(bits, count=count).view(np.bool_)
+
+
+@dataclass(frozen=True, eq=False)
+class LivenessTask(LeftTask):
     """The parameters of tasks that take steps from some states."""
 
     states: States
@@ -64,8 +95,9 @@ class LivenessTask(Task):
 
     def keys(self, part: int) -> Keys:
         """The keys of the states in a partition, sorted."""
-        keys = np.sort(np.concatenate([NO_KEYS, *(self.read(run, part) for run in self.states.runs)]))
-        return keys[~self.among(self.states.without, part, keys)]
+        levels, runs, good = self.states
+        left = [self.array(LEFT + run, part)[~self.are_good(good, part, run)] for run in runs]
+        return np.sort(np.concatenate([NO_KEYS, *(self.read(run, part) for run in levels), *left]))
 
     def chunks(self, steps: Steps, part: int, *, settled: bool = False) -> Iterator[tuple[Keys, Ids]]:
         """(keys, rows) of the states in a partition, in chunks; those that are settled only if asked for."""
@@ -113,7 +145,13 @@ def leave(task: LivenessTask, steps: Steps, parts: Iterable[int]) -> Iterator[pa
             hidden.append(here[full & stays])
         for folder, keys in ((LEFT, np.concatenate(left)), (HIDDEN, np.concatenate(hidden))):
             if len(keys):
-                write(task.path(folder + task.name, part), keys)
+                save(task, folder + task.name, part, keys)
+
+
+def save(task: Task, run: str, part: int, rows: Any) -> None:
+    """Writes the array of a partition."""
+    with replacing(task.files.folder / run / f"{part}.npy") as file:
+        np.save(file, rows)
 
 
 def sort_steps(task: LivenessTask, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
@@ -125,7 +163,7 @@ def sort_steps(task: LivenessTask, batches: Iterable[pa.RecordBatch]) -> dict[st
         after, before = after[order], before[order]
         differs = np.ones(len(after), np.bool_)
         differs[1:] = (after[1:] != after[:-1]) | (before[1:] != before[:-1])
-        write(task.path(STEPS + task.name, part), after[differs], parent=before[differs].view(np.int64))
+        save(task, STEPS + task.name, part, np.stack([after[differs], before[differs]]))
         count += int(np.count_nonzero(differs))
     return {"count": count}
 
@@ -134,53 +172,65 @@ def sort_steps(task: LivenessTask, batches: Iterable[pa.RecordBatch]) -> dict[st
 
 
 @dataclass(frozen=True, eq=False)
-class Round(Task):
+class Round(LeftTask):
     """The parameters of the tasks of one step backwards from the states that reach the goal."""
 
     left: tuple[str, ...]
     """The runs of states that were left at the beginning."""
     good: tuple[str, ...]
-    """The rounds before this one, each with the states that it found."""
+    """The rounds before this one."""
     name: str
     explored: tuple[str, ...]
     """The keys of all explored states, if steps may lead to others."""
 
     def leads_to_goal(self, part: int, after: Keys) -> Mask:
-        """Which steps lead to states of the last round; in the first round to explored states that are not left."""
-        if self.good:
-            return is_among(self.read(self.good[-1], part), after)
-        found = ~self.among((LEFT + run for run in self.left), part, after)
+        """Which steps lead to explored states that are not left."""
+        found = np.ones(len(after), np.bool_)
+        for run in self.left:
+            found &= ~is_among(self.array(LEFT + run, part), after)
         if self.explored:
             found[found] = self.among(self.explored, part, after[found])
         return found
 
 
 def lead_back(task: Round, parts: Iterable[int]) -> Iterator[pa.RecordBatch]:
-    """The states before those of the last round."""
+    """The states before those of the last round, each with its run."""
     for part in parts:
-        if task.good and f"{part}.parquet" not in task.files.sizes[task.good[-1]]:
+        last = task.last_good(task.good[-1:], part, NEW)
+        if task.good and last is None:
             continue
-        found = [NO_KEYS]
-        for run in task.left:
-            reaches = task.leads_to_goal(part, task.read(STEPS + run, part))
-            if reaches.any():
-                found.append(np.unique(task.read(STEPS + run, part, "parent")[reaches]))
-        yield with_parts(task.parts, np.unique(np.concatenate(found)))
+        for number, run in enumerate(task.left):
+            after, before = task.array(STEPS + run, part).reshape(2, -1)
+            if last is None:
+                found = before[task.leads_to_goal(part, after)]
+            else:
+                begin = np.searchsorted(after, last)
+                found = before[list_ranges(begin, np.searchsorted(after, last, "right") - begin)]
+            if len(found):
+                found = np.unique(found)
+                yield with_parts(task.parts, found, run=np.full(len(found), number, np.int32))
 
 
 def find_good(task: Round, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
-    """Writes those of these states that are left and new; returns their number for each run."""
+    """Writes those of these states that are new; returns their number for each run.
+
+    With the new states, it writes one bit for each state of the partition that was left: whether it has been found.
+    """
     counts = [0] * len(task.left)
     for part, columns in by_part(batches):
-        keys = np.unique(columns["key"])
-        keys = keys[~task.among(task.good, part, keys)]
-        is_left = np.zeros(len(keys), np.bool_)
-        for at, run in enumerate(task.left):
-            mine = task.among([LEFT + run], part, keys)
-            counts[at] += int(np.count_nonzero(mine))
-            is_left |= mine
-        if is_left.any():
-            write(task.path(task.name, part), keys[is_left])
+        found, arrays = [NO_KEYS], dict[str, Any]()
+        for number, run in enumerate(task.left):
+            keys = np.unique(columns["key"][columns["run"] == number])
+            places = np.searchsorted(task.array(LEFT + run, part), keys)
+            is_good = task.are_good(task.good, part, run)
+            found.append(keys[~is_good[places]])
+            counts[number] += len(found[-1])
+            is_good[places] = True
+            arrays[run] = np.packbits(is_good)
+        arrays[NEW] = np.sort(np.concatenate(found))
+        if len(arrays[NEW]):
+            with replacing(task.files.folder / task.name / f"{part}.npz") as file:
+                np.savez(file, **arrays)
     return {"counts": counts}
 
 

@@ -1,16 +1,21 @@
 """The files of a search on Spark, and a record of those that are complete.
 
-A run is a folder with one Parquet file for each partition that has rows. The sizes of its files are recorded when it is
-complete. A file that is not as recorded is an error, so a lost file is never taken for a partition without rows.
+A run is a folder with one file for each partition that has rows: Parquet, or an array of NumPy where a task needs only
+some rows of a file. The sizes of its files are recorded when it is complete. A file that is not as recorded is an
+error, so a lost file is never taken for a partition without rows.
 """
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from uuid import uuid4
+
+import numpy as np
 
 from fsm.errors import InputError
 
@@ -36,10 +41,8 @@ class Files:
         return path
 
     def count_rows(self, run: str) -> int:
-        """The number of rows of a run."""
-        import pyarrow.parquet as pq
-
-        return sum(pq.read_metadata(self.path(run, name)).num_rows for name in self.sizes[run])
+        """The number of rows of a run of arrays."""
+        return sum(len(np.load(self.path(run, name), "r")) for name in self.sizes[run])
 
     def check(self) -> None:
         """Raises `InputError` if a file of any run is not as recorded."""
@@ -68,9 +71,17 @@ def write(path: Path, keys: Any, group: Any = None, parent: Any = None, step: An
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    columns = {"key": keys.view("int64"), "group": group, "parent": parent, "step": step}
+    columns = {"key": keys.view(np.int64), "group": group, "parent": parent, "step": step}
+    table = pa.table({name: pa.array(column) for name, column in columns.items() if column is not None})
+    with replacing(path) as file:
+        pq.write_table(table, file, compression="zstd")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to, which gets this path when it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{uuid4().hex}")
-    table = pa.table({name: pa.array(column) for name, column in columns.items() if column is not None})
-    pq.write_table(table, beside, compression="zstd")
+    with beside.open("wb") as file:
+        yield file
     beside.replace(path)

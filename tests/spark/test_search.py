@@ -256,8 +256,8 @@ def test_other_folders_and_limits(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def lose_file(folder: Path, run: str, damage: str = "gone") -> Path:
-    """Removes, or cuts, the first file of a kind of run."""
-    path = next(iter(sorted(folder.glob(f"{run}/*.[pn]*"))))
+    """Removes, or cuts, the last file of a kind of run."""
+    path = max(folder.glob(f"{run}/*.*"))
     if damage == "gone":
         path.unlink()
     else:
@@ -320,6 +320,22 @@ def test_a_file_that_is_lost_between_rounds_ends_the_search(
     monkeypatch.setattr(SparkLiveness, "_lead_back", losing)
     with pytest.raises(InputError, match="is damaged or missing"):
         told(walker({"a": "b", "b": "c", "c": "d", "d": "z"}), [], 0, on_spark(spark, tmp_path, small=small, parts=1))
+
+
+def test_a_round_reads_nothing_of_the_rounds_before_the_last(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """So the cost of all rounds together does not grow with the square of their number."""
+    plain, lost = SparkLiveness._lead_back, set()
+
+    def losing(self: SparkLiveness, name: str, left: Any, good: Any, count: int) -> Any:
+        for one in good[:-1]:
+            (tmp_path / one / "0.npz").unlink(missing_ok=True)
+            lost.add(one)
+        return plain(self, name, left, good, count)
+
+    case = walker({"a": "bz", "b": "c", "c": "d", "d": "ae", "e": "f", "f": "g", "g": "z"}), [], 0
+    monkeypatch.setattr(SparkLiveness, "_lead_back", losing)
+    assert told(*case, on_spark(None, tmp_path, parts=1)) == told(*case)
+    assert len(lost) == 3
 
 
 @pytest.mark.parametrize(
