@@ -343,7 +343,11 @@ class SparkSearch(Search):
 
     def _restart(self) -> None:
         """Restarts the search with wider keys and the existing tables."""
-        self.packing = self.packing.grow([4 * len(cell.ids) for cell in self.space.cells])
+        before = self.packing
+        for room in (4, 2, 1):  # room for further numbers, if keys stay exact
+            self.packing = before.grow([room * len(cell.ids) for cell in self.space.cells])
+            if self.packing.exact:
+                break
         (self.folder / NOTE).unlink(missing_ok=True)
         self.journal, self._held, self.beyond = {}, {}, 0
         self.files.sizes.clear()

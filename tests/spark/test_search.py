@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from random_models import KINDS, chance, random_model
 from walkers import walker
 
-from fsm.check import Limits, Memo, Model, PairProperty, Property, check, liveness
+from fsm.check import Choice, Component, Limits, Memo, Model, PairProperty, Property, Step, check, liveness
 from fsm.check.examples.lock import lock
 from fsm.check.examples.two_phase_commit import two_phase_commit
 from fsm.check.kafka.consumer.group import consumer_group
@@ -378,6 +378,25 @@ def test_liveness_in_jobs(name: str, spark: SparkSession, tmp_path: Path) -> Non
     found = told(model, [], 0, on_spark(spark, tmp_path, small=0, parts=2))
     assert found == told(model, [], 0)
     assert found["verdict"] == word
+
+
+def switches(count: int, turns: int) -> Model:
+    """So many components, each of which turns so often."""
+
+    def choices(at: int) -> list[Choice]:
+        return [Choice("turn")] if at < turns else []
+
+    return Model("switches", [Component(f"s{n}", 0, choices, lambda at, _: Step(at + 1)) for n in range(count)])
+
+
+def test_keys_have_all_the_room_that_there_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """17 cells that outgrow one bit each would have 68 with room for four times their numbers."""
+    case = switches(17, 2), [], 0
+    monkeypatch.setattr(Packing, "of", staticmethod(lambda many: Packing([1] * many)))
+    found = told(*case, on_spark(None, tmp_path / "some", parts=3), limits=Limits(max_states=1_000))
+    assert (found["exact"], found["stopped"]) == (True, "more than 1,000 states")
+    with pytest.raises(InputError, match="do not fit into 64 bits; use --engine disk"):
+        told(switches(40, 2), [], 0, on_spark(None, tmp_path / "many", parts=3))
 
 
 def test_cells_that_outgrow_their_keys_beyond_the_search_begin_again(
