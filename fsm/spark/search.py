@@ -12,8 +12,8 @@ and only counts and missing steps come to the driver. The definition of a level,
 properties are those of `fsm.check.search`; a level of few states runs in the driver's process. States have the same
 numbers as in the search in memory, so counterexamples are equal.
 
-Complete levels are recorded, small ones together; a search that was killed continues from there. The driver reads the
-states of a path one by one from these files. `fsm.spark.liveness` checks liveness.
+Complete levels are recorded with the sizes of their files, small ones together; a search that was killed continues from
+there. The driver reads the states of a path one by one from these files. `fsm.spark.liveness` checks liveness.
 """
 
 from __future__ import annotations
