@@ -13,7 +13,8 @@ import argparse
 import importlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from fsm import __version__
@@ -149,6 +150,31 @@ def out(text: str) -> None:
     """Writes to stdout; characters that its encoding lacks are escaped."""
     encoding = sys.stdout.encoding or "utf-8"
     sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+@contextmanager
+def interruptible(*numbers: int) -> Iterator[list[int]]:
+    """These signals raise `KeyboardInterrupt`, as Ctrl-C does, so that the command cleans up; yields those received.
+
+    Ignored ones stay ignored (`nohup`). They end a forked process at once.
+    """
+    import signal
+
+    received, mine = list[int](), os.getpid()
+
+    def stop(number: int, _frame: object) -> None:
+        if os.getpid() != mine:
+            os._exit(128 + number)
+        received.append(number)
+        raise KeyboardInterrupt
+
+    handled = [one for one in numbers if signal.getsignal(one) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in handled}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class StatusLine:

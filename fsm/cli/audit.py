@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fsm.audit.limits import Limits
-from fsm.cli import add_command, at_least, audit_follow
+from fsm.cli import add_command, at_least, audit_follow, interruptible
 from fsm.cli.arguments import SECURITY, add_security_options, address, read_security, write, write_pieces
 from fsm.cli.audit_summary import check_understood, print_summary, print_text
 from fsm.errors import FsmError, InputError
@@ -23,8 +23,6 @@ from fsm.render.wording import many
 from fsm.spark.options import IN_PROCESS, Options
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from fsm.audit.findings import Finding
     from fsm.audit.incidents import Incident
     from fsm.audit.lag import Lag
@@ -215,27 +213,15 @@ def _write_forms(args: argparse.Namespace) -> None:
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """SIGINT, SIGTERM and SIGHUP raise `KeyboardInterrupt`, so that the audit cleans up."""
-    received: list[int] = []
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        received.append(number)
-        raise KeyboardInterrupt
-
-    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    handled = [one for one in signals if signal.getsignal(one) is not signal.SIG_IGN]  # nohup
-    before = {number: signal.signal(number, stop) for number in handled}
-    try:
-        yield
-    except (KeyboardInterrupt, FsmError) as stopped:
-        # An interrupted job may look like an error of Spark, and pyspark itself handles Ctrl-C for some time.
-        if not received and isinstance(stopped, FsmError):
-            raise
-        print("fsm: stopped; no result was written", file=sys.stderr)  # noqa: T201
-        raise KeyboardInterrupt("said") from None
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with interruptible(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as received:
+        try:
+            yield
+        except (KeyboardInterrupt, FsmError) as stopped:
+            # An interrupted job may look like an error of Spark, and pyspark itself handles Ctrl-C for some time.
+            if not received and isinstance(stopped, FsmError):
+                raise
+            print("fsm: stopped; no result was written", file=sys.stderr)  # noqa: T201
+            raise KeyboardInterrupt("said") from None
 
 
 def _format(name: str) -> str:

@@ -6,14 +6,14 @@ import argparse
 import json
 import shlex
 import shutil
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from signal import SIGTERM
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from fsm.cli import at_least
+from fsm.cli import at_least, interruptible
 from fsm.cli.arguments import address, read_security
 from fsm.cli.audit_summary import check_understood, print_change
 from fsm.errors import InputError
@@ -108,14 +108,10 @@ def run_follow(args: argparse.Namespace, options: Options) -> int:
         for copy in copies:
             copy.copy(read)
 
-    def stop(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)  # as Ctrl-C
     try:
-        result = follow_logs(followed, _make_alarm_printer(args.json), look)
+        with interruptible(SIGTERM):
+            result = follow_logs(followed, _make_alarm_printer(args.json), look)
     finally:
-        signal.signal(signal.SIGTERM, before)
         for copy in copies:
             copy.close()
         for watch in watches:

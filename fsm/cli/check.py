@@ -6,14 +6,16 @@ import argparse
 import json
 import os
 import re
+import signal
 import sys
+import time
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fsm.check.catalog import SHIPPED, require_numpy
-from fsm.cli import StatusLine, add_command, as_json, out
+from fsm.cli import StatusLine, add_command, as_json, interruptible, out
 from fsm.cli.arguments import check_folder, write
 from fsm.cli.check_options import GROUPS, add_options, find_maker, list_machines
 from fsm.document import to_json
@@ -49,13 +51,13 @@ it; all other events come from the environment.
 Models: {models}.
 
 exit status: 0 everything holds; 1 a counterexample; 2 unusable input, or a limit ended the search early;
-130 Ctrl-C"""
+130 Ctrl-C or another signal; with --mutate: 0 every mutant is killed; 1 one survives; 2 as above"""
 
 MAKES = {"model", "others", "never", "goal", *(option for options in GROUPS.values() for option in options)}
 """Options that define a model."""
 PROGRESS_EVERY_S = 0.2
 LINES_AFTER_S = 30
-"""When the results of mutants begin to be printed on a stderr that is no terminal."""
+"""When the results of mutants begin to be printed on a stderr that is no terminal, and how often the progress is."""
 COLLECTING = 50_000
 """Threshold of the garbage collector. Tables consist of many long-lived objects."""
 VERDICT = "verdict.json"
@@ -125,9 +127,10 @@ def run(args: argparse.Namespace) -> int:
             )
 
     try:
-        verdict = explore(*choice)
-        if choice.then == "spark" and verdict.stopped == limits.beyond_memory:
-            verdict = explore("spark", "")
+        with interruptible(signal.SIGTERM, signal.SIGHUP):
+            verdict = explore(*choice)
+            if choice.then == "spark" and verdict.stopped == limits.beyond_memory:
+                verdict = explore("spark", "")
     except KeyboardInterrupt:
         progress.line.show()
         later = "the same command continues" if choice.first != "memory" else "--engine disk --dir DIR can be continued"
@@ -146,8 +149,6 @@ def _mutate(
     args: argparse.Namespace, make: Callable[[], Model], kinds: Sequence[str], most: int, limits: Limits
 ) -> int:
     """Tries mutants of the model's tables and rules; returns 1 if one survives, 2 if a limit stopped one."""
-    import time
-
     from fsm.check.kafka.mutants import subject
     from fsm.check.mutation_score import Outcome, describe, lines, score
 
@@ -245,16 +246,19 @@ class _Progress:
     def __init__(self) -> None:
         self.text = "0 states"
         self.line = StatusLine()
-        self._printed_s = 0.0
+        self._printed_s = 0.0 if self.line.is_shown else time.monotonic()
 
     def show(self, states: int, transitions: int, depth: int) -> None:
         """Takes the numbers so far."""
-        import time
-
         self.text = f"{states:,} states, {transitions:,} transitions, depth {depth}"
-        if self.line.is_shown and time.monotonic() - self._printed_s >= PROGRESS_EVERY_S:
-            self._printed_s = time.monotonic()
-            self.line.show(f"fsm check: {self.text}")
+        now_s = time.monotonic()
+        if now_s - self._printed_s >= (PROGRESS_EVERY_S if self.line.is_shown else LINES_AFTER_S):
+            self._printed_s = now_s
+            if self.line.is_shown:
+                self.line.show(f"fsm check: {self.text}")
+            else:
+                sys.stderr.write(f"fsm check: {self.text}\n")
+                sys.stderr.flush()
 
 
 def _split(text: str) -> tuple[str, ...]:

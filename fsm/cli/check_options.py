@@ -130,7 +130,12 @@ def _add_questions(command: Any) -> None:
 def _add_search(command: Any) -> None:
     option = command.add_argument
     option("--max-states", type=at_least(1), metavar="N", help="stop after this many states (200 million)")
-    option("--max-memory", type=_size, metavar="BYTES", help="stop when the search takes more memory than this (6G)")
+    option(
+        "--max-memory",
+        type=_size,
+        metavar="BYTES",
+        help="stop when states, keys and tables take more than this (6G); the process may take four times as much",
+    )
     option("--engine", choices=ENGINES, help="where states are kept (memory; with --dir, on disk when memory is full)")
     option(
         "--master",

@@ -128,7 +128,7 @@ def test_a_search_that_is_stopped_says_how_far_it_was(tmp_path: Path, options: t
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  # it may be ignored here
     )
     wait_until((tmp_path / "far").exists)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT if options else signal.SIGTERM)
     printed, error = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, printed, error.count("\n")) == (130, "", 1)
     assert re.fullmatch(
