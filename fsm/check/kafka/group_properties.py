@@ -38,13 +38,16 @@ class GroupProperties:
 
     def everything(self, view: View) -> Integers | int:
         """The mask of all subscribed partitions in each state."""
-        found = self._everything if self._changes is None else view.of(*self._changes)
+        found = self._existing(view)
         if not self.resubscribes:
             return found
         wanted = np.zeros(len(view), np.int64)
         for name in self.names:
             wanted |= np.where(view.of(name, "wants") == 1, view.of(name, "subscribed"), 0)
         return wanted & found
+
+    def _existing(self, view: View) -> Integers | int:
+        return self._everything if self._changes is None else view.of(*self._changes)
 
     def properties(self) -> list[Property]:
         """The properties of every state."""
@@ -154,7 +157,10 @@ class GroupProperties:
             member = view.of(BROKER, f"member {name}") == 1
             has_it = using == view.of(BROKER, f"assigned {name}")
             has_it &= view.of(name, "epoch") == view.of(BROKER, f"epoch {name}")
-            has_it &= (using & ~view.of(name, "subscribed")) == 0 if self.resubscribes else True
+            if self.resubscribes:
+                subscribed = view.of(name, "subscribed")
+                has_it &= (using & ~subscribed) == 0
+                has_it &= (subscribed ^ view.of(BROKER, f"subscribed {name}")) & self._existing(view) == 0
             good &= (view.of(name, "rests") == 1) & np.where(wants, member & has_it, ~member)
             used |= np.where(wants, using, 0)
             anybody |= wants

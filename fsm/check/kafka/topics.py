@@ -81,6 +81,11 @@ class Topics:
         """The topic names that a client knows after these changes."""
         return TopicNames({self.id_of(name, changes): name for name in self.counts(changes)})
 
+    def mask_topics(self, names: Iterable[str]) -> int:
+        """The mask of all partitions that these topics ever have."""
+        wanted = {*names}
+        return mask((one for one in self.bits if one[0] in wanted), self.bits)
+
     def everything(self, changes: Sequence[str]) -> int:
         """The mask of all partitions after these changes."""
         counts = self.counts(changes)

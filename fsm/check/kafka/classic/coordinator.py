@@ -55,6 +55,7 @@ from fsm.coordinator.model.timers import Deadlines, TimerKind
 from fsm.coordinator.storage.load import keep_stored, load
 from fsm.coordinator.storage.replay import replay
 from fsm.protocol.assignment import TopicPartition
+from fsm.protocol.consumer_protocol import decode_subscription
 from fsm.protocol.messages import (
     DISCONNECTED,
     TIMED_OUT,
@@ -80,6 +81,7 @@ OF_MEMBERS = (
         "held",
         "holds",
         "assigned",
+        "subscribed",
         "unjoined",
         "unsynced",
     ),
@@ -191,6 +193,8 @@ class AnyCoordinator:
                 return int(isinstance(group, ConsumerGroup) and not group.members[who].is_classic)
             case "waits":
                 return int(isinstance(group, ConsumerGroup) and group.members[who].current.state is not Settled.STABLE)
+        if feature == "subscribed" and self.known is not None:
+            return self.known.mask_topics(_topics_of(group, who))
         if isinstance(group, ClassicGroup):
             return self._of_classic(group, who, feature)
         current = group.members[who].current
@@ -396,6 +400,13 @@ def _count_delayed(name: str, life: int, at: Broker) -> int:
                 mine = token.sender == name and getattr(token.order, "life", 0) == life
                 found |= 1 << number_of(who) if mine and not token.late else 0
     return found
+
+
+def _topics_of(group: Group, who: str) -> Iterable[str]:
+    """The topics that a consumer subscribes to, as the coordinator was told last."""
+    if isinstance(group, ClassicGroup):
+        return decode_subscription(group.members[who].protocols[0].metadata).topics
+    return group.names_of(group.members[who])
 
 
 def _missing(group: Group | None, name: str, feature: str) -> int:

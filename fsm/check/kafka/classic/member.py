@@ -110,7 +110,7 @@ class ClassicModel:
             "name": lambda c: 0 if c.app in ENDED else _name(c.member.generation.member_id),
             "speaks": lambda c: 0 if _is_silent(c) else _speaks(c.member),
             "using": lambda c: mask(c.using, bits),
-            "subscribed": lambda c: mask((p for p in bits if p[0] in (c.member.topics or ())), bits),
+            "subscribed": lambda c: self.known.mask_topics(c.member.topics or ()),
             "uses": lambda c: mask(c.using, bits),
             "begins": lambda _: 0,
             "omitted": lambda _: 0,

@@ -157,7 +157,7 @@ class _Coordinator(AnyCoordinator):
     """A coordinator that does not decode assignments."""
 
     def _of_classic(self, group: ClassicGroup, who: str, feature: str) -> int:
-        return 0 if feature in ("held", "holds", "assigned") else super()._of_classic(group, who, feature)
+        return 0 if feature in ("held", "holds", "assigned", "subscribed") else super()._of_classic(group, who, feature)
 
     def tell_assignment(self, assignment: bytes) -> str:
         """The assignment in a SyncGroup response, as text."""

@@ -105,7 +105,7 @@ class CoordinatorModel:
         """
         features: dict[str, Any] = {"rests": lambda at: _rests(at.state)}
         for name in self.names:
-            for feature in ("member", "life", "epoch", "previous", "held", "holds", "assigned"):
+            for feature in ("member", "life", "epoch", "previous", "held", "holds", "assigned", "subscribed"):
                 features[f"{feature} {name}"] = partial(self._feature, name, feature)
         return Component(
             BROKER,
@@ -126,7 +126,8 @@ class CoordinatorModel:
         lives = [] if group is None else [life for life in range(LIVES) if id_of(name, life) in group.members]
         if group is None or not lives:
             return {"epoch": -9, "previous": -9}.get(feature, 0)
-        current: CurrentAssignment = group.members[id_of(name, lives[-1])].current
+        member = group.members[id_of(name, lives[-1])]
+        current: CurrentAssignment = member.current
         match feature:
             case "member":
                 return 1
@@ -138,6 +139,8 @@ class CoordinatorModel:
                 return in_its_life(current.previous_epoch, lives[-1])
             case "holds":
                 return mask(current.held, self.known.places)
+            case "subscribed":
+                return self.known.mask_topics(group.names_of(member))
         found = current.held if feature == "held" else (one for one, _ in current.assigned)
         return mask(found, self.known.ids)
 

@@ -151,7 +151,7 @@ class ConsumerModel:
             "life": lambda c: c.life,
             "epoch": lambda c: in_its_life(c.member.epoch, c.life),
             "using": lambda c: mask(list_fetchable(c), bits),
-            "subscribed": lambda c: mask((p for p in bits if self._subscribes(c.member, p[0])), bits),
+            "subscribed": lambda c: self.known.mask_topics(t for t, _ in bits if self._subscribes(c.member, t)),
             "uses": lambda c: mask(places(c), self.known.places),
             "begins": lambda c: 0 if c.member.run is None else mask(c.member.run.full, bits) & ~mask(c.using, bits),
             "omitted": lambda c: (1 << len(bits)) - 1 if c.member.sent is None else 0,
