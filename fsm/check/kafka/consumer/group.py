@@ -18,10 +18,13 @@ from fsm.check.kafka.consumer.coordinator import ASKED_OF_REQUESTS, CoordinatorM
 from fsm.check.kafka.consumer.member import LIVES, ConsumerModel, Setting, id_of
 from fsm.check.kafka.consumer.replay import replay
 from fsm.check.kafka.consumer.shell import (
+    COMMITS_AS_ITSELF,
     JOINS_EMPTY,
     KEEPS_EPOCH,
     LEAVES,
     LEAVES_AT_ONCE,
+    LEFT_FOR_GOOD,
+    ONE_AWAITED,
     ONE_HEARTBEAT,
     select_invariants,
 )
@@ -218,7 +221,8 @@ def list_asked_of_members(dialects: Sequence[MemberDialect]) -> Iterator[str]:
         if any(one in select_invariants(dialect) for dialect in dialects):
             yield f"{one.name} {one.statement}"
     yield from [JOINS_EMPTY] if any(Choice.JOIN_AFTER_RELEASES in one for one in dialects) else []
-    yield from (KEEPS_EPOCH, ONE_HEARTBEAT, ASSIGNS_NEW, LEAVES, LEAVES_AT_ONCE)
+    yield from (KEEPS_EPOCH, ONE_HEARTBEAT, ONE_AWAITED, COMMITS_AS_ITSELF, ASSIGNS_NEW)
+    yield from (LEAVES, LEAVES_AT_ONCE, LEFT_FOR_GOOD)
 
 
 def fewer_of(topics: Iterable[str]) -> tuple[str, ...]:

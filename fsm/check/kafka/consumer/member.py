@@ -29,7 +29,7 @@ from fsm.check.kafka.application import (
     choices_of_process,
     positions,
 )
-from fsm.check.kafka.consumer.shell import JOINS_EMPTY, LEAVES, Consumer, Shell
+from fsm.check.kafka.consumer.shell import JOINS_EMPTY, LEAVES, LEFT_FOR_GOOD, Consumer, Shell
 from fsm.check.kafka.descriptions import describe_application
 from fsm.check.kafka.looks import look_at_consumer
 from fsm.check.kafka.topics import ANEW, ASKS, CLUSTER, RECREATED, Topics, mask
@@ -262,6 +262,7 @@ class ConsumerModel:
         broken = [*shell.broken]
         if using and calling is None and app in SUBSCRIBED and joins_empty(shell.member):
             broken.append(JOINS_EMPTY)
+        broken += [LEFT_FOR_GOOD] if app is App.LEFT and stays_subscribed(shell.member) else []
         after = Consumer(
             _timeless(shell.member),
             app,
@@ -327,6 +328,11 @@ def _let_pass(consumer: Consumer, given: Any) -> Consumer:
 def joins_empty(member: Member) -> bool:
     """Whether a member is joining and waited for the callbacks of its previous membership."""
     return member.state is State.JOINING and Rule.JOIN_AFTER_RELEASES in member.settings.choices
+
+
+def stays_subscribed(member: Member) -> bool:
+    """Whether a member whose last callback has ended subscribes to something."""
+    return not member.awaited and member.subscription.kind.is_auto
 
 
 def ends_search(given: Any) -> bool:

@@ -26,14 +26,17 @@ from fsm.member.inputs import Answered, MemberInput, Tick
 from fsm.member.runtime.consumer_shell import CALLBACK, ConsumerMember
 from fsm.member.timers import NEVER
 from fsm.protocol.assignment import Partitions
-from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, OffsetCommitRequest
 from fsm.tables.consumer_member import State
 
 LEAVES = "a closing member sends a leave"
 LEAVES_AT_ONCE = "a leave waits for no other answer"
+LEFT_FOR_GOOD = "who has unsubscribed subscribes to nothing"
 KEEPS_EPOCH = "a member adopts the epoch of each response"
 JOINS_EMPTY = "a joining member uses no partition"
 ONE_HEARTBEAT = "a step sends at most one heartbeat"
+ONE_AWAITED = "no heartbeat but a leave is sent while another one is awaited"
+COMMITS_AS_ITSELF = "a commit names its member"
 COMMIT, CALL_BACK, LEAVE = "commit", "callback", "leave"
 """The phases of close(): what it waits for."""
 
@@ -119,22 +122,44 @@ class Shell(ConsumerMember, Driven):
         """Checks the invariants of a step of the member."""
         before, self._before = self._before, self.member
         at = ObservedStep(before, given, Done(self.member, effects), outstanding=0)
-        self.broken += [] if _leaves_at_once(at) else [LEAVES_AT_ONCE]
+        self.broken += _ask_leave(at)
         if effects or self.member is not before:
             self.broken += [f"{one.name} {one.statement}" for one in find_broken(at) if one in self._asked]
             self.broken += [] if _keeps_epoch(at) else [KEEPS_EPOCH]
-            self.broken += [ONE_HEARTBEAT] if sum(map(_is_heartbeat, effects)) > 1 else []
+            self.broken += [ONE_HEARTBEAT] if len(_list_epochs(at)) > 1 else []
+            self.broken += [] if _awaits_one(at) else [ONE_AWAITED]
+            self.broken += [] if _commits_as_itself(at) else [COMMITS_AS_ITSELF]
 
 
-def _leaves_at_once(at: ObservedStep) -> bool:
-    """Whether a tick ends LEAVING, unless the member waits for its coordinator, or is to remain in its group."""
+def _ask_leave(at: ObservedStep) -> list[str]:
+    """The invariants that a tick in LEAVING breaks: it sends the leave, unless the member waits for its coordinator, or
+    is to remain in its group.
+    """
     may_leave = at.before.state is State.LEAVING and at.before.client.coordinator_known and not remains(at.before)
-    return not (may_leave and isinstance(at.given, Tick)) or at.after.state is not State.LEAVING
+    if not may_leave or not isinstance(at.given, Tick):
+        return []
+    if at.after.state is State.LEAVING:
+        return [LEAVES_AT_ONCE]
+    return [] if any(epoch < 0 for epoch in _list_epochs(at)) else [LEAVES]
 
 
-def _is_heartbeat(effect: MemberEffect) -> bool:
-    """Whether an effect sends a heartbeat."""
-    return isinstance(effect, UnsentRequest) and isinstance(effect.body, ConsumerGroupHeartbeatRequest)
+def _list_epochs(at: ObservedStep) -> list[int]:
+    """The epochs of the heartbeats that a step sends."""
+    sent = (one.body for one in at.done.effects if isinstance(one, UnsentRequest))
+    return [body.member_epoch for body in sent if isinstance(body, ConsumerGroupHeartbeatRequest)]
+
+
+def _awaits_one(at: ObservedStep) -> bool:
+    """Whether a tick sends no heartbeat of a member in its group while an earlier one may still be answered."""
+    if not isinstance(at.given, Tick) or not at.before.heartbeat_in_flight:
+        return True
+    return all(epoch < 0 for epoch in _list_epochs(at))
+
+
+def _commits_as_itself(at: ObservedStep) -> bool:
+    """Whether each commit that is sent has the member's id."""
+    sent = (one.body for one in at.done.effects if isinstance(one, UnsentRequest))
+    return all(body.member_id == at.after.member_id for body in sent if isinstance(body, OffsetCommitRequest))
 
 
 def _keeps_epoch(at: ObservedStep) -> bool:
