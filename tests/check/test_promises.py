@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,6 +29,8 @@ from fsm.coordinator.model import consumer_group
 from fsm.coordinator.model.step import Refused
 from fsm.member.classic import assignors as of_members
 from fsm.member.classic import decisions
+from fsm.member.classic.heartbeat import Heartbeats
+from fsm.member.timers import NEVER
 from fsm.protocol.error_codes import ErrorCode
 
 FOO = {"foo": 1}
@@ -114,6 +117,13 @@ def a_changed_subscription_is_no_cause() -> Patches:
     return [replace_function(decisions.find_rejoin_cause, lambda _original, _member: None)]
 
 
+def a_failed_heartbeat_is_the_last() -> Patches:
+    def fail(original: Any, beats: Heartbeats, *given: Any) -> Heartbeats:
+        return replace(original(beats, *given), heartbeat_due_ms=NEVER)
+
+    return [replace_function(Heartbeats.fail, fail)]
+
+
 CASES: dict[str, Case] = {
     "records": (TELLS, "consumer-group", {}, (), no_record_of_a_revocation),
     "old records": (
@@ -131,6 +141,13 @@ CASES: dict[str, Case] = {
     "a generation of 0": (NEVER_FALLS, "mixed-group", {"topics": FOO}, ("leave",), a_converted_group_begins_anew),
     "all for one": (EVEN, "consumer-group", {}, (), one_member_has_everything),
     "a share of another": (STICKY, "classic-group", {"protocol": "cooperative"}, (), nobody_keeps_what_it_claims),
+    "hears nothing more": (
+        "no deadlock",
+        "connect",
+        {"settled": True},
+        ("lose", "leave"),
+        a_failed_heartbeat_is_the_last,
+    ),
     "not its subscription": (
         "the group settles",
         "classic-group",
@@ -145,7 +162,7 @@ LONG = ("a generation of 0", "not its subscription")
 @pytest.mark.parametrize("case", [*(pytest.param(one, marks=[pytest.mark.deep] * (one in LONG)) for one in CASES)])
 def test_a_step_that_breaks_a_promise_is_found(case: str) -> None:
     asked, model, options, kinds, patches = CASES[case]
-    client = {} if model == "classic-group" else {"client": "fixed", "coordinator": "fixed"}
+    client = {} if model in ("classic-group", "connect") else {"client": "fixed", "coordinator": "fixed"}
     how = {
         "model": model,
         "options": {**client, **options},

@@ -166,7 +166,7 @@ class ClassicModel:
             yield Choice(CLOSE_OVER, disturbance="close_timeout")
         if not member.heartbeats.enabled or not member.coordinator_known:
             return
-        if not consumer.beats:
+        if not consumer.beats and member.heartbeats.heartbeat_due_ms != NEVER:
             yield Choice("heartbeat interval is over")
         if member.in_flight == 0:
             yield Choice(SESSION_OVER, disturbance="session_timeout")
@@ -320,10 +320,11 @@ def _without_reason(order: UnsentClassicRequest) -> UnsentClassicRequest:
 
 
 def timeless_heartbeats(beats: Heartbeats) -> Heartbeats:
-    """The heartbeat timers reduced to whether they are due, of a member or a worker."""
+    """The heartbeat timers reduced to whether they are due, or never will be, of a member or a worker."""
     if not beats.enabled:
         return NO_HEARTBEATS
-    due_ms = NOW if beats.heartbeat_due_ms <= NOW else FAR
+    due_ms = beats.heartbeat_due_ms
+    due_ms = NOW if due_ms <= NOW else due_ms if due_ms == NEVER else FAR
     return replace(beats, heartbeat_due_ms=due_ms, session_due_ms=FAR, poll_due_ms=FAR, attempts=0)
 
 

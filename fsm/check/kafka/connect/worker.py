@@ -19,6 +19,7 @@ from fsm.connect.units import Unit, kinds
 from fsm.connect.worker.config import ConnectConfig
 from fsm.connect.worker.inputs import ReadConfigToEnd, Send, WorkerEffect
 from fsm.connect.worker.state import Worker, new_worker
+from fsm.member.timers import NEVER
 from fsm.tables.connect_worker import SETTLED, TABLE, State
 
 DELAY_OVER = "no delay is remembered as running"
@@ -167,7 +168,8 @@ def _choices_of_halted(process: Process) -> Iterable[Choice]:
 
 def _timers(worker: Worker) -> Iterable[Choice]:
     beats = worker.heartbeats
-    if beats.enabled and worker.coordinator_known and not worker.heartbeat_sent[0]:
+    beats_again = beats.enabled and beats.heartbeat_due_ms != NEVER
+    if beats_again and worker.coordinator_known and not worker.heartbeat_sent[0]:
         yield Choice("heartbeat interval is over")
     if beats.enabled and worker.is_busy:
         yield Choice("is busy for too long", disturbance="poll_timeout")
