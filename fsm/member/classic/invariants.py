@@ -121,6 +121,14 @@ def _says_that_it_leaves(at: ObservedStep) -> bool:
     return not may_say or bool(at.list_sent(LeaveGroupRequest))
 
 
+def _closes_with_a_leave(at: ObservedStep) -> bool:
+    """A dynamic member whose coordinator is known has left as close() ends, unless its last callback raised."""
+    closing, now = at.after.closing, at.after
+    if closing is None or not now.closed or at.before.closed or now.config.is_static or closing.error is not None:
+        return True
+    return now.state is State.UNJOINED or not (now.coordinator_known and now.config.leave_group_on_close)
+
+
 def _asks_one_thing_at_a_time(at: ObservedStep) -> bool:
     asked = len(at.list_sent(JoinGroupRequest)) + len(at.list_sent(SyncGroupRequest))
     return asked <= (1 if not at.before.join_out or _ends_join(at) else 0)
@@ -132,11 +140,20 @@ def _ends_join(at: ObservedStep) -> bool:
     return isinstance(asked, JoinGroupRequest | SyncGroupRequest) or at.before.unread is not None
 
 
+def _assigns(at: ObservedStep) -> bool:
+    """Whether the member takes over an assignment."""
+    return any(isinstance(one, Enqueued) and isinstance(one.event, PartitionsAssignedEvent) for one in at.effects)
+
+
+def _assigns_in_a_generation(at: ObservedStep) -> bool:
+    """Behind its revoked callback a member assigns all the same: the next poll takes the partitions back."""
+    return not _assigns(at) or not at.after.generation.is_reset or at.before.awaited is not None
+
+
 def _assigns_what_is_subscribed(at: ObservedStep) -> bool:
     """A pattern may match more topics on the leader."""
-    assigns = any(isinstance(one, Enqueued) and isinstance(one.event, PartitionsAssignedEvent) for one in at.effects)
     wanted = at.after.topics
-    if not assigns or wanted is None or at.after.pattern is not None:
+    if not _assigns(at) or wanted is None or at.after.pattern is not None:
         return True
     return all(topic in wanted for topic, _ in at.after.owned)
 
@@ -146,7 +163,9 @@ INVARIANTS: tuple[tuple[str, Callable[[ObservedStep], bool]], ...] = (
     ("a member id is given up only at the coordinator's word or on the way out", _keeps_its_id),
     ("who is told that its generation is over gives it up", _believes_the_coordinator),
     ("a dynamic member says that it leaves", _says_that_it_leaves),
+    ("a dynamic member has left as its close ends", _closes_with_a_leave),
     ("a member asks to join or to sync and not both", _asks_one_thing_at_a_time),
+    ("what is assigned belongs to a generation", _assigns_in_a_generation),
     ("what is assigned is subscribed to", _assigns_what_is_subscribed),
 )
 
