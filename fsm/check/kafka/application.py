@@ -55,6 +55,10 @@ ASYNC_CALL, SYNC_CALL = 100, 101
 OTHERWISE = "subscribes otherwise"
 """An application changes its subscription to fewer topics."""
 ASSIGNS_NEW = "no callback assigns a partition in use"
+THROWS = "what a callback raises is thrown"
+CLOSES_EMPTY = "who has closed had a callback for every partition that it used"
+OF_APPLICATIONS = (ASSIGNS_NEW, THROWS, CLOSES_EMPTY)
+"""The invariants that are checked on each step of an application."""
 TURNS = 8
 """This many turns of the background thread in a row, without any input, are a busy loop."""
 
@@ -213,7 +217,8 @@ class Driven(MemberShell[Any, Any]):
             while True:
                 asked = running.send(answer)
                 answer = None if isinstance(asked, InvokeListener) else self._do(asked, NOW)
-        except StopIteration:
+        except StopIteration as over:
+            self.broken += [THROWS] if raised is not None and over.value.first is None else []
             return using
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fsm.check.kafka.application import ASSIGNS_NEW, BROKER, NOW
+from fsm.check.kafka.application import BROKER, NOW, OF_APPLICATIONS
 from fsm.check.kafka.classic.coordinator import (
     MANY_IDS,
     NOT_JOINED,
@@ -159,7 +159,7 @@ def classic_group(
         {"interrupted": asked.keeps_too_long, "late_join": asked.joins_late, "restarts": asked.restarts_twice},
         kinds,
         replay=lambda path: find_times(path, make, {one.name: one for one in consumers}),
-        asked_of_steps=(*ASKED_OF_STEPS, ASSIGNS_NEW, *ASKED_OF_MEMBERS, *([SAYS_THE_SAME] if compaction else [])),
+        asked_of_steps=(*ASKED_OF_STEPS, *OF_APPLICATIONS, *ASKED_OF_MEMBERS, *([SAYS_THE_SAME] if compaction else [])),
         not_modelled=NOT_MODELLED,
     )
 

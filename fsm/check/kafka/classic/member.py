@@ -13,6 +13,7 @@ from typing import Any
 from fsm.check.kafka.application import (
     BROKER,
     CLOSE_OVER,
+    CLOSES_EMPTY,
     ENDED,
     FAR,
     GOES_ON_AFTER,
@@ -206,6 +207,7 @@ class ClassicModel:
             app = App.LEFT
         sent: list[tuple[str, Any]] = [(BROKER, Order(consumer.life, _without_reason(order))) for order in shell.sent]
         if shell.closed:
+            shell.broken += [CLOSES_EMPTY] if using and calling is None else []
             return Step(self.new._replace(app=App.CLOSED, life=consumer.life), sent, shell.broken)
         beats = consumer.beats and not _ends_heartbeat(consumer, given)
         beats = beats or any(isinstance(order.body, HeartbeatRequest) for order in shell.sent)

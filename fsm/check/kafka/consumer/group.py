@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fsm.check.kafka.application import ASSIGNS_NEW, BROKER, NOW
+from fsm.check.kafka.application import BROKER, NOW, OF_APPLICATIONS
 from fsm.check.kafka.consumer.compaction import SAYS_THE_SAME
 from fsm.check.kafka.consumer.coordinator import ASKED_OF_REQUESTS, CoordinatorModel
 from fsm.check.kafka.consumer.member import LIVES, ConsumerModel, Setting, id_of
@@ -221,8 +221,8 @@ def list_asked_of_members(dialects: Sequence[MemberDialect]) -> Iterator[str]:
         if any(one in select_invariants(dialect) for dialect in dialects):
             yield f"{one.name} {one.statement}"
     yield from [JOINS_EMPTY] if any(Choice.JOIN_AFTER_RELEASES in one for one in dialects) else []
-    yield from (KEEPS_EPOCH, ONE_HEARTBEAT, ONE_AWAITED, COMMITS_AS_ITSELF, ASSIGNS_NEW)
-    yield from (LEAVES, LEAVES_AT_ONCE, LEFT_FOR_GOOD)
+    yield from (KEEPS_EPOCH, ONE_HEARTBEAT, ONE_AWAITED, COMMITS_AS_ITSELF, LEAVES, LEAVES_AT_ONCE, LEFT_FOR_GOOD)
+    yield from OF_APPLICATIONS
 
 
 def fewer_of(topics: Iterable[str]) -> tuple[str, ...]:

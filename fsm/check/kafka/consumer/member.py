@@ -15,6 +15,7 @@ from fsm.check.kafka.application import (
     BROKER,
     CLOSE_NOW,
     CLOSE_OVER,
+    CLOSES_EMPTY,
     ENDED,
     FAR,
     GOES_ON_AFTER,
@@ -250,8 +251,9 @@ class ConsumerModel:
             return Step(consumer)
         sent = [(BROKER, order) for order in shell.sent]
         if shell.closed:
-            broken = [*shell.broken, *([] if shell.has_left else [LEAVES])]
-            return Step(self._process(consumer.life)._replace(app=App.CLOSED), sent, broken)
+            shell.broken += [] if shell.has_left else [LEAVES]
+            shell.broken += [CLOSES_EMPTY] if using and calling is None else []
+            return Step(self._process(consumer.life)._replace(app=App.CLOSED), sent, shell.broken)
         asked = consumer.searching and not ends_search(given)
         seeks = shell.searches and shell.seeks_coordinator
         sent += [(BROKER, FIND)] if seeks and not asked else []
