@@ -12,6 +12,7 @@ from fsm.connect.assignor.incremental import Derived, LostWork, Revocation
 from fsm.connect.units import kinds
 from fsm.connect.worker import step
 from fsm.connect.worker.effects import WorkerDraft
+from fsm.connect.worker.inputs import StopUnits
 from fsm.table import Symbol
 from fsm.tables.connect_worker import TABLE, Effect, Event, State
 
@@ -57,6 +58,19 @@ def sleeps_with_its_tasks_running() -> Patches:
         *row(State.CATCHING_UP, Event.CATCH_UP_TIMED_OUT_RETRY, *first, *sleeps),
         *row(State.CATCHING_UP, Event.CATCH_UP_TIMED_OUT_AGAIN_RETRY, *sleeps),
     ]
+
+
+@plant("KAFKA-10763")
+def stops_only_what_it_has_started() -> Patches:
+    """What a round revokes before the work of the last one is done is not stopped."""
+
+    def stop(original: Any, worker: Any) -> None:
+        if worker.resolved:
+            original(worker)
+        else:
+            worker.effects.append(StopUnits((), wait=True))
+
+    return [replace_function(WorkerDraft.stop_revoked, stop)]
 
 
 # The assignor

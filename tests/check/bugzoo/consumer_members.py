@@ -136,7 +136,51 @@ def never_waits() -> Patches:
     return [replace_function(decisions.next_tick_ms, next_tick_ms)]
 
 
+@plant("KAFKA-16474")
+def does_not_wait_for_its_answer() -> Patches:
+    def tick(original: Any, member: Member, now_ms: int) -> Event:
+        event: Event = original(replace(member, heartbeat_in_flight=False), now_ms)
+        return event
+
+    return [replace_function(decisions.decide_tick, tick)]
+
+
+@plant("librdkafka-5488")
+def a_group_that_is_gone_is_asked_again() -> Patches:
+    def decide(original: Any, member: Member, code: ErrorCode) -> Event:
+        return Event.ERR_RETRY if code is ErrorCode.GROUP_ID_NOT_FOUND else original(member, code)
+
+    return [replace_function(decisions.decide_error, decide)]
+
+
 # Fences, polls and leaves
+
+
+@plant("KAFKA-16261")
+def who_owned_nothing_stays_fenced() -> Patches:
+    def release(original: Any, draft: Any) -> Event | None:
+        return original(draft) if draft.ownership.owned else None
+
+    return [replace_function(Effects.release_lost_fence, release)]
+
+
+@plant("KAFKA-17017")
+def stays_subscribed_outside_the_group() -> Patches:
+    """Who is in no group, or fenced, has nothing to leave, and the subscription stays."""
+    rest = (Effect.NOTIFY_EMPTY_ASSIGNMENT, Effect.COMPLETE_CALL)
+    return [
+        *row((State.UNSUBSCRIBED, State.FATAL, State.STALE), Event.UNSUBSCRIBE, *rest),
+        *row(State.FENCED, Event.UNSUBSCRIBE, Effect.CLEAR_ASSIGNMENT, State.UNSUBSCRIBED, *rest),
+    ]
+
+
+@plant("franz-go-197bf424")
+def a_static_member_goes_in_silence() -> Patches:
+    def tick(original: Any, member: Member, now_ms: int) -> Event:
+        silent = member.state is State.LEAVING and member.settings.is_static
+        return Event.LEAVE_SKIPPED if silent else original(member, now_ms)
+
+    return [replace_function(decisions.decide_tick, tick)]
 
 
 @plant("KAFKA-15818")
@@ -249,6 +293,32 @@ def the_background_assigns() -> Patches:
     return [replace_function(Effects.enqueue_assigned, enqueue)]
 
 
+@plant("KAFKA-16375")
+def another_epoch_is_another_membership() -> Patches:
+    """A run ends unless the member has the epoch that it began with; that it has joined again is not noted."""
+
+    def open_run(original: Any, draft: Any) -> None:
+        original(draft)
+        draft.run = replace(draft.run, rejoined=draft.epoch)
+
+    def is_current(_original: Any, member: Member, run: Run) -> bool:
+        return member.state is State.RECONCILING and run.rejoined == member.epoch
+
+    return [
+        replace_function(Effects.open_run, open_run),
+        no_effect(Effects.mark_rejoined),
+        replace_function(decisions.is_current, is_current),
+    ]
+
+
+@plant("KAFKA-20428")
+def applies_while_it_unsubscribes() -> Patches:
+    def process(original: Any, events: Any, *, listener: bool, unsubscribing: bool = False) -> Any:  # noqa: ARG001
+        return original(events, listener=listener)
+
+    return [replace_function(queues.process, process)]
+
+
 @plant("KAFKA-17154")
 def joins_without_a_poll() -> Patches:
     def subscribe(original: Any, draft: Any, asked: Any) -> None:
@@ -297,6 +367,14 @@ def a_failed_callback_stops_the_leave() -> Patches:
             original(draft, asked)
 
     return [replace_function(MemberDraft.end_callback, end)]
+
+
+@plant("KAFKA-16298")
+def what_a_callback_raises_is_kept() -> Patches:
+    def call_back(original: Any, *given: Any) -> Any:
+        yield from original(*given)
+
+    return [replace_function(queues._call_back, call_back)]
 
 
 @plant("KAFKA-16152")
@@ -398,6 +476,16 @@ def nothing_to_commit_is_under_way_for_ever() -> Patches:
         return original(draft)
 
     return [replace_function(Effects.commit_consumed, commit)]
+
+
+@plant("KAFKA-15978")
+def commits_without_an_id() -> Patches:
+    def send(original: Any, draft: Any, *asked: Any, **named: Any) -> None:
+        original(draft, *asked, **named)
+        request = draft.effects[-1]
+        draft.effects[-1] = replace(request, body=replace(request.body, member_id=""))
+
+    return [replace_function(Effects._send_commit, send)]
 
 
 # Subscriptions that change

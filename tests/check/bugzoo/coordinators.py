@@ -78,6 +78,14 @@ def epoch_zero_is_fenced() -> Patches:
     return [replace_function(membership.check_epoch, check)]
 
 
+@plant("KAFKA-18095")
+def nobody_joins_without_a_topic() -> Patches:
+    def check(original: Any, sent: Any, context: Context) -> None:
+        original(sent, unlike(context, Choice.CLIENT_MAKES_MEMBER_ID))
+
+    return [replace_function(heartbeat._check_joining, check)]
+
+
 @plant("KAFKA-20442")
 def an_emptied_group_keeps_its_target_epoch() -> Patches:
     return [replace_function(ConsumerGroupDraft.level_target_epoch, lambda _original, _draft: None)]
