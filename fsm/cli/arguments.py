@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from fsm.wire.login import Security
 
+SCHEME = "kafka://"
+"""The beginning of the address of a topic, kafka://HOST:PORT/TOPIC."""
+
 
 def setting(text: str) -> tuple[str, str]:
     """Key and value of a `--set` option. Raises `InputError` for a setting that does not concern groups."""

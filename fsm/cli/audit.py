@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import signal
 import sys
@@ -15,7 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fsm.audit.limits import Limits
 from fsm.cli import add_command, at_least, audit_follow, interruptible
-from fsm.cli.arguments import SECURITY, add_security_options, address, read_security, write, write_pieces
+from fsm.cli.arguments import SCHEME, SECURITY, add_security_options, address, read_security, write, write_pieces
 from fsm.cli.audit_summary import check_understood, print_summary, print_text
 from fsm.errors import FsmError, InputError
 from fsm.logs import formats
@@ -147,6 +148,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.compare:
         return _compare(args)
+    _refuse_addresses(args)
     options = Options(
         format=args.format,
         layout=_layout(args.layout),
@@ -175,7 +177,7 @@ def run(args: argparse.Namespace) -> int:
     if options.since_ms is not None and options.until_ms is not None and options.since_ms > options.until_ms:
         raise InputError("is after --until", f"--since {args.since}", "give a time before it")
     given = [name for name in SECURITY if getattr(args, name)]
-    if given and not args.lag_from and not any(path.startswith("kafka://") for path in args.paths):
+    if given and not args.lag_from and not any(path.startswith(SCHEME) for path in args.paths):
         raise InputError("is for --lag-from, and for topics that are followed", f"--{given[0].replace('_', '-')}")
     if args.follow:
         return audit_follow.run_follow(args, options)
@@ -192,6 +194,15 @@ def run(args: argparse.Namespace) -> int:
         print_summary(result, args.folder)
     check_understood(result, args.folder)
     return 1 if result.bad else 0
+
+
+def _refuse_addresses(args: argparse.Namespace) -> None:
+    """Raises `InputError` for an address in place of a path, except that of a topic that is followed."""
+    for path in args.paths:
+        if path.startswith(SCHEME) and not args.follow:
+            raise InputError("a topic can only be followed", path, "give --follow")
+        if re.match(r"[a-z][a-z0-9+.-]*://", path, re.IGNORECASE) and not path.startswith(SCHEME):
+            raise InputError("only files are read", path, "mount the store, or download the logs, and give the path")
 
 
 def _write_forms(args: argparse.Namespace) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from fsm.cli import at_least, interruptible
-from fsm.cli.arguments import address, read_security
+from fsm.cli.arguments import SCHEME, address, read_security
 from fsm.cli.audit_summary import check_understood, print_change
 from fsm.errors import InputError
 from fsm.logs.reading.opening import is_archive
@@ -81,7 +81,7 @@ def run_follow(args: argparse.Namespace, options: Options) -> int:
         stop_ms=args.stop_ms,
     )
     from fsm.cli.broker_lag import LagWatch  # loads the client side of the protocol
-    from fsm.cli.topic_copy import SCHEME, TopicCopy, place_of
+    from fsm.cli.topic_copy import TopicCopy, place_of
     from fsm.cli.topic_files import TopicFiles
     from fsm.spark.live.lag_kept import KeptLag
 

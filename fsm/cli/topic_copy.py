@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from fsm.cli.arguments import SCHEME
 from fsm.cli.topic_files import Mark, TopicFiles
 from fsm.errors import InputError
 from fsm.join.compression import inflate
@@ -25,7 +26,6 @@ from fsm.protocol.record_batches import (
 from fsm.wire import Connection, PeerError
 from fsm.wire.login import PLAINTEXT, Security
 
-SCHEME = "kafka://"
 CLIENT = "fsm-audit"
 TIMEOUT_S = 10.0
 EARLIEST = -2

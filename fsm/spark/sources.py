@@ -88,8 +88,11 @@ def find(
     """Every file below the paths, except results of audits and the folder `leave_out`. A file with several names once.
     If `archives` is set, archives are marked.
 
-    Raises `InputError` for a path that does not exist, and if there is no file at all.
+    Raises `InputError` for a path that does not exist or is `leave_out`, and if there is no file at all.
     """
+    for path in paths:
+        if leave_out and leave_out.is_dir() and path.exists() and path.samefile(leave_out):
+            raise InputError("is the folder of the result (-o) too, which is not read", show(path), "give -o another")
     sources, unreadable, results = look(paths, by_folder=by_folder, leave_out=leave_out, archives=archives)
     return make_inputs(sources, unreadable.values(), results, ", ".join(map(show, paths)))
 

@@ -160,6 +160,34 @@ def test_an_empty_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert not (tmp_path / "out").exists()
 
 
+def test_a_folder_that_is_read_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The folder of the result is not read, so one that is given for both is refused, with other paths and alone."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "a.log").write_bytes(LINE % (1, b"x", b"y"))
+    (tmp_path / "b.log").write_bytes(LINE % (1, b"x", b"y"))
+    for paths in ([logs], [tmp_path / "b.log", logs]):
+        said = refusal(capsys, *paths, "-o", logs)
+        assert said == f"fsm: {logs}: is the folder of the result (-o) too, which is not read; give -o another\n"
+    assert [file.name for file in logs.iterdir()] == ["a.log"]
+
+
+@pytest.mark.parametrize("address", ["s3://bucket/logs", "https://host/a.log", "abfss://c@a.example/logs"])
+def test_an_address_is_no_path(address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Stores are mounted, whether or not the audit follows."""
+    for more in ([], ["--follow"]):
+        said = refusal(capsys, address, "-o", tmp_path / "out", *more)
+        assert (
+            said == f"fsm: {address}: only files are read; mount the store, or download the logs, and give the path\n"
+        )
+
+
+def test_a_topic_is_followed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The address of a topic needs --follow."""
+    said = refusal(capsys, "kafka://127.0.0.1:9/t", "-o", tmp_path / "out")
+    assert said == "fsm: kafka://127.0.0.1:9/t: a topic can only be followed; give --follow\n"
+
+
 def test_an_unknown_time_zone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A time zone that does not exist, or that is a path, is named with its option."""
     for zone in ("Mars/Olympus", "../../etc/passwd", ""):
