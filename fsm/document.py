@@ -68,6 +68,7 @@ _TABLE_KEYS = ("name", *_PROSE, "initial", "terminal", "exits", "part", "rows", 
 _TOP_KEYS = ("fsm", *_TABLE_KEYS, *_ENUMS)
 _ROW_KEYS = ("states", "events", "steps", "clause", "note")
 _IGNORE_KEYS = ("states", "events", "why", "clause")
+_EITHER_KEYS = (*_ROW_KEYS, "why")
 
 
 # Writing.
@@ -262,8 +263,10 @@ def _is_part(fields: Mapping[str, Node], is_nested: bool) -> bool:
 
 
 def _row(node: Node, members: _Members) -> Row | Ignore:
-    ignored = "why" in node.mapping()
-    fields = node.fields(_IGNORE_KEYS if ignored else _ROW_KEYS, ("states", "events") + (() if ignored else ("steps",)))
+    given = node.mapping()
+    ignored = "why" in given
+    known = _IGNORE_KEYS if ignored else _ROW_KEYS if "steps" in given else _EITHER_KEYS
+    fields = node.fields(known, ("states", "events") + (() if ignored else ("steps",)))
     states = tuple(map(members.state, fields["states"].items()))
     events = tuple(map(members.event, fields["events"].items()))
     prose = {key: fields[key].text() for key in ("clause", "note", "why") if key in fields}

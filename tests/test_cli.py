@@ -265,13 +265,21 @@ def test_parts_that_cannot_be_drawn(capsys: pytest.CaptureFixture[str], tmp_path
         (("connect-group", "--path", "ALL_JOINED"), "no such path: connect-group: ALL_JOINED is illegal in EMPTY"),
         (("--effects",), "draw: options that draw part of a table need a table; name a table, and leave out --check"),
         (("connect-group", "--lit", "EMPTY", "--check"), "draw: options that draw part of a table need a table"),
-        (("connect-group", "--effects", "--format", "scxml"), "scxml has the whole table"),
+        (("connect-group", "--effects", "--format", "scxml"), "scxml has the whole table; leave out effects, or"),
     ):
         assert refused(capsys, "draw", *folder, *options).startswith(message)
     (tmp_path / "mine.yaml").write_text(TURNSTILE, encoding="utf-8")
     assert refused(capsys, "draw", tmp_path / "mine.yaml", *folder, "--path", "happy") == (
         "draw: no happy path of turnstile is known; give its events: --path EVENT,EVENT"
     )
+
+
+def test_a_python_file_needs_the_name_of_its_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """It may have several, and is not read as YAML."""
+    (tmp_path / "mine.py").write_text("TABLE: int = 1\n", encoding="utf-8")
+    mine = tmp_path / "mine.py"
+    message = f"{mine}: a Python file may have several tables; name one: {mine}:TABLE"
+    assert refused(capsys, "tables", mine) == refused(capsys, "draw", mine, "-o", tmp_path) == message
 
 
 def test_draw_for_other_tools(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from fsm.errors import InputError
@@ -56,7 +56,9 @@ def render(table: Table, form: str, view: View | None = None) -> bytes:
     view = view or WHOLE
     if form in _WHOLE_ONLY:
         if view != WHOLE:
-            raise InputError(f"{form} has the whole table", remedy="choose from dot, svg, png, mermaid, plantuml")
+            given = " and ".join(part for part, value in asdict(view).items() if value)
+            forms = ", ".join(other for other in FORMS if other not in _WHOLE_ONLY)
+            raise InputError(f"{form} has the whole table", remedy=f"leave out {given}, or choose from {forms}")
         return _page(table, form).encode()
     from fsm.render.tables.graph import picture
 

@@ -97,5 +97,7 @@ def _takes_nothing(function: FunctionType) -> bool:
 def _read(path: Path) -> Table:
     if path.exists() and not (path.is_file() or path.is_dir()):  # reading a pipe would block
         raise InputError("not a regular file", str(path), "give a table's name or file")
+    if path.suffix == ".py":
+        raise InputError("a Python file may have several tables", str(path), f"name one: {path}:TABLE")
     read = from_json if path.suffix.lower() == ".json" else from_yaml
     return read(read_text(path, "the table", "a table's name or file"), str(path))
