@@ -51,4 +51,4 @@ __all__ = [
 ]
 
 
-__getattr__ = on_demand(__name__, {"machine": ("EventQueue", "bind")})
+__getattr__, __dir__ = on_demand(__name__, {"machine": ("EventQueue", "bind")})

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -58,6 +59,15 @@ def test_what_is_public_is_documented(name: str) -> None:
     assert len(set(package.__all__)) == len(package.__all__)
     for public in package.__all__:
         assert getattr(package, public) is not None
+
+
+@pytest.mark.parametrize("name", [name for name in PACKAGES if hasattr(import_module(name), "__getattr__")])
+def test_dir_of_a_package_that_loads_lazily_lists_what_is_public(name: str) -> None:
+    """Names that are not loaded yet too, and none that the package has only imported for itself."""
+    package = import_module(name)
+    listed = [one for one in dir(package) if not one.startswith("__")]
+    assert set(package.__all__) <= set(listed)
+    assert {type(getattr(package, one)) for one in set(listed) - set(package.__all__)} <= {ModuleType}
 
 
 def test_an_unknown_name_is_refused_as_always() -> None:

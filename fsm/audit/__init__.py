@@ -35,7 +35,7 @@ __all__ = [
     "audit_files",
 ]
 
-__getattr__ = on_demand(
+__getattr__, __dir__ = on_demand(
     __name__,
     {
         "findings": ("Cause", "Evidence", "Finding", "FindingKind", "Severity"),

@@ -94,7 +94,7 @@ __all__ = [
     "scenario",
     "tell",
 ]
-__getattr__ = on_demand(
+__getattr__, __dir__ = on_demand(
     __name__,
     {
         "model": (

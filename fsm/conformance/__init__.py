@@ -31,7 +31,7 @@ __all__ = [
     "lines",
 ]
 
-__getattr__ = on_demand(
+__getattr__, __dir__ = on_demand(
     __name__,
     {
         "broker_peer": ("Broker",),

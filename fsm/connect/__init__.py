@@ -55,7 +55,7 @@ __all__ = [
     "step",
 ]
 
-__getattr__ = on_demand(
+__getattr__, __dir__ = on_demand(
     __name__,
     {
         "assignor.incremental": ("Memory", "Outcome", "Round", "assign"),

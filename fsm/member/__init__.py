@@ -60,7 +60,7 @@ __all__ = [
 ]
 
 
-__getattr__ = on_demand(
+__getattr__, __dir__ = on_demand(
     __name__,
     {
         "runtime.asyncio_runtime": ("AsyncConsumer", "AsyncConsumerRebalanceListener"),

@@ -44,7 +44,7 @@ __all__ = [
     "write_batch",
 ]
 
-__getattr__ = on_demand(
+__getattr__, __dir__ = on_demand(
     __name__,
     {
         "codec": (

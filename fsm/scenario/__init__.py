@@ -56,7 +56,7 @@ __all__ = [
     "report",
 ]
 
-__getattr__ = on_demand(
+__getattr__, __dir__ = on_demand(
     __name__,
     {
         "files": ("Kind", "compare", "list_kinds", "replay", "replay_document"),

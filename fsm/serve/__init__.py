@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Append", "Brokers", "Do", "Edge", "HangUp", "ReadOn", "Replace", "Rule", "Send", "Served", "read_rules"]
 
-__getattr__ = on_demand(
+__getattr__, __dir__ = on_demand(
     __name__,
     {
         "brokers": ("Brokers",),

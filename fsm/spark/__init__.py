@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Options", "Result", "audit_logs"]
 
-__getattr__ = on_demand(
+__getattr__, __dir__ = on_demand(
     __name__,
     {"audit": ("Result", "audit_logs"), "options": ("Options",)},
 )

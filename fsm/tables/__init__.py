@@ -17,4 +17,4 @@ if TYPE_CHECKING:
 
 __all__ = ["ALL", "HAPPY_PATHS", "find"]
 
-__getattr__ = on_demand(__name__, {"listing": tuple(__all__)})
+__getattr__, __dir__ = on_demand(__name__, {"listing": tuple(__all__)})

@@ -111,7 +111,7 @@ __all__ = [
     "suite_from",
 ]
 
-__getattr__ = on_demand(
+__getattr__, __dir__ = on_demand(
     __name__,
     {
         "trial": ("Adapter", "Mismatch", "follow", "shorten"),
