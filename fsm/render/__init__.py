@@ -17,12 +17,14 @@ True
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from fsm.render.tables.view import View
     from fsm.table import Symbol, Table
 
@@ -92,9 +94,33 @@ class Graph:
     table: Table
     view: View
 
+    def __repr__(self) -> str:
+        given = "".join(f", {part}={value!r}" for part, value in asdict(self.view).items() if value)
+        return f"<Graph of {self.table.name}{given}>"
+
     def render(self, form: str) -> bytes:
         """The drawing in one of `FORMS`. Raises `InputError` as `fsm.render.render` does."""
         return render(self.table, form, self.view)
+
+    def draw(self, filename: str | PathLike[str] | None, format: str | None = None, prog: str = "dot") -> bytes | None:  # noqa: A002  as in `transitions`
+        """Writes the drawing to a file, as the graph of a `GraphMachine` of `transitions` does; None returns it.
+
+        `format` is one of `FORMS`, by default that of the file's suffix. Raises `InputError` as `fsm.render.render`
+        does, for an unknown format, and for another program than `dot`.
+        """
+        from pathlib import Path
+
+        if prog != "dot":
+            raise InputError(f"{prog} lays out no drawing of a table", remedy="leave out prog, or give dot")
+        ending = Path(filename or "").suffix[1:]
+        form = format or {suffix.rpartition(".")[2]: form for form, suffix in FORMS.items()}.get(ending, ending)
+        if form not in FORMS:
+            raise InputError(f"no form {form!r} of a drawing", str(filename or ""), f"choose from {', '.join(FORMS)}")
+        drawn = self.render(form)
+        if filename is None:
+            return drawn
+        Path(filename).write_bytes(drawn)
+        return None
 
     def _repr_svg_(self) -> str | None:
         try:
@@ -110,6 +136,7 @@ class Graph:
 def get_graph(
     table: Table,
     *,
+    title: str = "",
     events: Iterable[Symbol | str] = (),
     states: Iterable[Symbol | str] = (),
     path: Iterable[Symbol | str] = (),
@@ -120,6 +147,7 @@ def get_graph(
 
     Args:
         table: the table to draw.
+        title: in place of the table's own.
         events: only these; all by default.
         states: only these, and the rows between them; all by default.
         path: events from the initial state on; only the path that they take.
@@ -136,7 +164,7 @@ def get_graph(
 
     view = View(names(events), names(states), names(path), effects, *names((lit,)))
     view.cells(table)
-    return Graph(table, view)
+    return Graph(replace(table, title=title) if title else table, view)
 
 
 def read_drawing(name: str, suffix: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -111,7 +112,27 @@ def test_a_bound_model_draws_itself(door: Table) -> None:
     machine = bind(door, model)
     machine.add_model(painter)
     assert model.get_graph(effects=True) == machine.get_graph(model, effects=True)  # type: ignore[attr-defined]
+    assert model.get_graph(title="T").render("mermaid").startswith(b'---\ntitle: "T"')  # type: ignore[attr-defined]
     assert painter.get_graph() == "mine"
+
+
+def test_a_drawing_is_written_to_a_file(door: Table, tmp_path: Path) -> None:
+    """As one of the library: the form is that of the file's suffix, or said; without a file the drawing is returned."""
+    graph = get_graph(door, title="My door", lit="WIDE")
+    assert graph.draw(tmp_path / "door.png", prog="dot") is None
+    assert (tmp_path / "door.png").read_bytes().startswith(b"\x89PNG\r\n")
+    for name, form in (("a.mmd", None), ("b.mermaid", None), ("c.txt", "mermaid")):
+        graph.draw(str(tmp_path / name), form)
+        assert (tmp_path / name).read_bytes() == graph.draw(None, format="mermaid") == graph.render("mermaid")
+    assert b'title: "My door"' in graph.render("mermaid")
+    assert repr(graph) == "<Graph of door, lit='WIDE'>"
+    for options, message in (
+        ({"filename": tmp_path / "door.gif"}, "door.gif: no form 'gif' of a drawing; choose from dot, svg"),
+        ({"filename": None}, "no form '' of a drawing"),
+        ({"filename": None, "format": "svg", "prog": "neato"}, "neato lays out no drawing of a table"),
+    ):
+        with pytest.raises(InputError, match=message):
+            graph.draw(**options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", [{}, {"locked": True}, {"asynchronous": True}])
