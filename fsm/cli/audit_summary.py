@@ -61,7 +61,8 @@ def print_summary(result: Result, out: Path) -> None:
     for one in shown[:SHOWN]:
         _print_incident(*one, at_most=max(1, FITS // min(SHOWN, len(shown))))
     if len(shown) > SHOWN:
-        print_text("and more; ")
+        counts = result.metrics["incidents"]
+        print_text(f"and {many(counts['error'] + counts['warning'] - SHOWN, 'incident')} more; ")
     print_text(f"report: {out / 'report.html'}\n")
 
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from random import Random
+
+import pytest
 
 from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, Severity, finding
 from fsm.audit.group import Rebalance
-from fsm.audit.incidents import Incident
+from fsm.audit.incidents import Incident, badness
 from fsm.audit.report import finding_view, incident_view, pack_group
 from fsm.audit.report.group_views import trend
 from fsm.audit.report.highlights import SPANS, Highlights
 from fsm.audit.rows import ObservedTransition, Place
+from fsm.render.report.page import Index
 from fsm.render.timeline.views import GroupView
 
 
@@ -63,6 +67,31 @@ def test_a_group_is_packed_with_its_incidents() -> None:
         "warning": {"partitions_lost": 1},
     }
     assert finding_view(TWICE).others == ("b",)
+
+
+def incidents(seed: int) -> list[Incident]:
+    """Incidents of twelve groups, of which many are equally bad."""
+    chance = Random(seed)  # noqa: S311  a reproducible choice
+    made = []
+    for number in range(120):
+        since_ms = chance.randrange(3)
+        until_ms = chance.choice([None, since_ms, since_ms + 5])
+        name, group = f"i{number:03}", f"g{chance.randrange(12)}"
+        severity, kind = chance.choice(list(Severity)), chance.choice(list(FindingKind))
+        one = replace(INCIDENT, id=name, group=group, severity=severity, kind=kind, findings=())
+        made.append(replace(one, since_ms=since_ms, until_ms=until_ms))
+    return made
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_page_lists_incidents_in_the_order_of_the_audit(seed: int) -> None:
+    """Of all groups, so that the terminal, audit.json and the page begin with the same ones."""
+    made, index = incidents(seed), Index()
+    for group in {one.group for one in made}:
+        own = [one for one in made if one.group == group]
+        index.add(pack_group(GroupView(group, 0, 9_000), [], own).index_entry)
+    index.finish()
+    assert [row["id"] for row in index.rows] == [one.id for one in sorted(made, key=badness)]
 
 
 def test_a_trend_has_rebalances_and_times_without_owner() -> None:

@@ -243,6 +243,18 @@ def test_every_number_is_that_of_the_audit(opened: Opened, tmp_path: Path) -> No
     assert texts(page, ".card") == ["80 warnings", "80 unowned partition"]
 
 
+def test_equal_incidents_stand_by_group(opened: Opened, tmp_path: Path) -> None:
+    """As the page lists them without a script, and by group, whatever the keys of the groups are."""
+    for i in range(30):
+        view = replace(GROUP, group=f"group-{i:02}")
+        found = replace(HOLE, group=view.group, summary=f"a hole in {view.group}")
+        write_group(tmp_path, pack(view, [found]))
+    write_page(tmp_path, INCIDENT, top=1)
+    page = opened(tmp_path / "report.html")
+    assert shown(page) == [f"a hole in group-{i:02}" for i in range(30)]
+    assert texts(page, "#group-list h3") == [f"group-{i:02}" for i in range(30)]
+
+
 # -- filters --------------------------------------------------------------------------------------------------
 
 

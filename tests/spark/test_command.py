@@ -67,7 +67,11 @@ def test_the_summary_says_what_was_read_and_found(command: Command) -> None:
     when = r"  from 2026-11-21 \S+ to \S+ UTC; to try: Let every poll come back within .*"
     assert re.fullmatch(when, lines[number + 1])
     assert re.fullmatch(r"  .*/spring_j07_maxpoll/B\.log:\d+: error: .* both owned .*", lines[number + 2])
-    assert lines[-1] == f"report: {command.out / 'report.html'}"
+    (counts,) = (line for line in lines if re.fullmatch(r"\d+ incidents: .*", line))
+    bad = sum(int(count) for count in re.findall(r"(\d+) (?:error|warning)", counts))
+    shown = [line for line in lines if re.match(r"(error|warning): ", line)]
+    more = f"and {bad - len(shown)} incidents more; " if bad > len(shown) else ""
+    assert lines[-1] == f"{more}report: {command.out / 'report.html'}"
 
 
 def test_what_was_left_out_is_said_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -115,9 +115,9 @@ def pack(view: GroupView, findings: Sequence[FindingView], incidents: Sequence[I
 
 
 def badness(severity: str, kind: str, start_ms: int, end_ms: int, *, still: bool) -> tuple[int, ...]:
-    """The sort key of findings, worst first: severity, whether it lasts, kind, duration."""
+    """The sort key of findings, worst first, as an audit sorts: severity, whether it lasts, kind, duration if known."""
     rank = _KINDS.index(kind) if kind in _KINDS else len(_KINDS)
-    return SEVERITIES.index(severity_of(severity)), not still, rank, start_ms - end_ms
+    return SEVERITIES.index(severity_of(severity)), not still, rank, 0 if still else start_ms - end_ms
 
 
 def _rank_incident(one: IncidentView) -> tuple[Any, ...]:

@@ -10,12 +10,12 @@ KINDS = {
     "on them.",
     "partitions_lost": "Partitions went through the lost callback: somebody else may own them already, so what was "
     "not committed is processed again.",
-    "callback_not_owned": "A callback named partitions that the application no longer held. Clean-up code may have "
-    "run twice.",
     "membership_lost": "A member was removed from the group, or left it because it did not poll in time. The log does "
     "not say what it owned: it begins later, or has warnings only.",
     "commit_refused": "The coordinator refused a commit of a consumer that was no longer a member, or of an earlier "
     "generation. What it had processed is processed again by others.",
+    "callback_not_owned": "A callback named partitions that the application no longer held. Clean-up code may have "
+    "run twice.",
     "late_leave": "A member logged that it leaves, but sent the leave to the coordinator later. Its partitions "
     "waited meanwhile.",
     "member_out_for_good": "A fatal error ended the membership, but the process kept running. Restart the process.",

@@ -77,7 +77,7 @@ class Index:
         self.entries.append(entry)
         for severity, kinds in entry.get("counts", {}).items():
             self.kinds.update({(kind, severity): count for kind, count in kinds.items()})
-        rows = [{"key": entry["key"], **row} for row in index["rows"]]
+        rows = [{"key": entry["key"], "group": entry.get("group", ""), **row} for row in index["rows"]]
         self.all_entries += 1
         self.all_rows += len(rows)
         self.incidents += len(rows) + entry.get("rows_hidden", 0)
@@ -117,7 +117,7 @@ def _rank(entry: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _badness(row: Mapping[str, Any]) -> tuple[Any, ...]:
     kind, still = next(iter(row.get("kinds", ())), ""), row.get("still", False)
-    return *badness(row["severity"], kind, row["start"], row["end"], still=still), row["key"], row["start"], row["id"]
+    return *badness(row["severity"], kind, row["start"], row["end"], still=still), row["group"], row["start"], row["id"]
 
 
 def compose(report: Report, index: Index, inline: Mapping[str, str], refresh_s: int = 0) -> str:

@@ -11,7 +11,7 @@ function inTime({ start, end }) {
 }
 
 function rowFits(row) {
-  const group = entries.get(row.key)?.group || "";
+  const { group } = row;
   const known = names.get(row.key) || [[], []];
   return (
     (!state.severity || row.severity === state.severity) &&
@@ -58,11 +58,14 @@ function worst(a, b) {
     SEVERITIES.indexOf(row.severity),
     row.still ? 0 : 1,
     kinds.indexOf(row.kinds?.[0]),
-    row.start - row.end,
+    row.still ? 0 : row.start - row.end,
+    row.group,
+    row.start,
+    row.id,
   ];
   const [one, other] = [rank(a), rank(b)];
   const i = one.findIndex((value, j) => value !== other[j]);
-  return i < 0 ? 0 : one[i] - other[i];
+  return i < 0 ? 0 : one[i] < other[i] ? -1 : 1;
 }
 
 const SORTS = {
@@ -82,7 +85,9 @@ function sorted(found) {
       (a, b) =>
         total(b, "error") - total(a, "error") ||
         total(b, "warning") - total(a, "warning") ||
-        total(b, "info") - total(a, "info"),
+        total(b, "info") - total(a, "info") ||
+        (b.rebalances || 0) - (a.rebalances || 0) ||
+        (a.group < b.group ? -1 : 1),
     );
   return found.sort((a, b) => (by(a) < by(b) ? -1 : by(a) > by(b) ? 1 : 0));
 }

@@ -60,7 +60,9 @@ function loadAll() {
       )) {
         entries.set(entry.key, entry);
         names.set(entry.key, known);
-        told.forEach((row) => rows.set(`${entry.key}.${row.id}`, { key: entry.key, ...row }));
+        told.forEach((row) =>
+          rows.set(`${entry.key}.${row.id}`, { key: entry.key, group: entry.group || "", ...row }),
+        );
       }
     whole = true;
   })());
@@ -227,7 +229,7 @@ async function follow() {
   state = readAddress();
   if (FILTERS.some((each) => state[each] !== before[each]) || state.sort !== before.sort) await choose({});
   if (!state.open && !state.row) return;
-  if (![state.open, state.row?.split(".")[0]].every((key) => !key || entries.has(key)) && summary.shards) {
+  if (summary.shards && !whole && !(state.open ? entries.has(state.open) : rows.has(state.row))) {
     await search();
     render();
   }
