@@ -62,10 +62,9 @@ def test_a_group_is_packed_with_its_incidents() -> None:
     told = json.loads(packed.details)
     assert [row["findings"] for row in told["rows"]] == [["f1", "f2"]]
     assert {one["id"]: one["lines"] for one in told["findings"]}["f1"] == [["a.log", 3, "line"]]
-    assert packed.index_entry["entry"]["counts"] == {
-        "error": {"double_ownership": 1},
-        "warning": {"partitions_lost": 1},
-    }
+    entry = packed.index_entry["entry"]
+    assert entry["incidents"] == {"error": 1}  # of two findings, of which one is a warning
+    assert entry["kinds"] == {"error": {"double_ownership": 1, "partitions_lost": 1}}
     assert finding_view(TWICE).others == ("b",)
 
 

@@ -23,7 +23,6 @@ from fsm.render.timeline.views import (
     GroupView,
     IncidentView,
     Inputs,
-    KindTotal,
     Mark,
     MemberView,
     OwnedSpan,
@@ -162,9 +161,7 @@ def night(tmp_path: Path) -> Path:
     write_group(tmp_path, pack(replace(GROUP, trend=trend), FOUND, (GAP, STUCK)))
     night = quiet_night()
     write_group(tmp_path, pack(night.groups[0], night.findings))
-    totals = (KindTotal("double_ownership", "error", 2), KindTotal("lost_without_callback", "error", 1))
-    totals += (KindTotal("unowned_partition", "warning", 1),)
-    write_page(tmp_path, replace(INCIDENT, findings_total=totals, trend=trend), top=12)
+    write_page(tmp_path, replace(INCIDENT, trend=trend), top=12)
     return tmp_path / "report.html"
 
 
@@ -233,8 +230,7 @@ def test_every_number_is_that_of_the_audit(opened: Opened, tmp_path: Path) -> No
         write_group(
             tmp_path, pack(view, [replace(HOLE, group=view.group), replace(HOLE, group=view.group, member="b")])
         )
-    total = (KindTotal("unowned_partition", "warning", 80),)
-    write_page(tmp_path, replace(INCIDENT, findings_total=total), top=1)
+    write_page(tmp_path, INCIDENT, top=1)
     page = opened(tmp_path / "report.html")
     assert text(page, "#headline") == "No errors, 80 warnings"
     assert "of 160 members in 40 groups" in text(page, "#read")
@@ -253,6 +249,21 @@ def test_equal_incidents_stand_by_group(opened: Opened, tmp_path: Path) -> None:
     page = opened(tmp_path / "report.html")
     assert shown(page) == [f"a hole in group-{i:02}" for i in range(30)]
     assert texts(page, "#group-list h3") == [f"group-{i:02}" for i in range(30)]
+
+
+def test_the_headline_and_the_counters_count_what_is_listed(night: Path, opened: Opened) -> None:
+    """Incidents: one of two kinds stands under both, and each counter has as many as a click on it leaves."""
+    page = opened(night)
+    assert text(page, "#headline") == "2 errors and 1 warning"
+    counters = texts(page, ".card")
+    assert counters == [
+        *("2 errors", "1 warnings", "2 double ownership", "1 partitions lost", "1 unowned partition"),
+    ]
+    for i, counter in enumerate(counters):
+        page.run(f"document.querySelectorAll('.card')[{i}].click()")
+        assert len(shown(page)) == int(counter.split()[0])
+        page.run(f"document.querySelectorAll('.card')[{i}].click()")
+    assert texts(page, "#group-list .n[data-name=errors]") == ["1", "1"]
 
 
 # -- filters --------------------------------------------------------------------------------------------------
@@ -299,8 +310,7 @@ def test_filters_combine_and_all_go_at_once(night: Path, opened: Opened) -> None
 def test_a_counter_filters_by_kind_and_severity(opened: Opened) -> None:
     """A kind that is a warning here and for information there has two counters, and each shows its own."""
     finding = replace(HOLE, severity="info", summary="for information")
-    totals = (KindTotal("unowned_partition", "warning", 1), KindTotal("unowned_partition", "info", 1))
-    page = opened(render(replace(INCIDENT, findings=(HOLE, finding), findings_total=totals)))
+    page = opened(render(replace(INCIDENT, findings=(HOLE, finding))))
     page.click(".card[data-kind=unowned_partition][data-severity=info]")
     assert shown(page) == ["for information"]
     assert texts(page, ".card[aria-pressed=true]") == ["1 unowned partition info"]
@@ -551,7 +561,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         found = [replace(OVERLAP, id=f"{i:012x}", group=view.group, member=who, topics=(f"topic-{i:04}",))]
         write_group(out, pack(view, found if i % 10 == 0 else ()))
-    write_page(out, replace(INCIDENT, findings_total=(KindTotal("double_ownership", "error", 500),)), top=12)
+    write_page(out, INCIDENT, top=12)
     return out / "report.html"
 
 
@@ -590,8 +600,7 @@ def test_a_group_with_more_incidents_than_the_index_holds_says_so(opened: Opened
     report = crowd(20, 40, 3)
     found = [replace(HOLE, id=f"w{i}", group="crowd", summary=f"warning {i}") for i in range(560)]
     write_group(tmp_path, pack(report.groups[0], found))
-    totals = (KindTotal("unowned_partition", "warning", 560),)
-    write_page(tmp_path, replace(report, findings_total=totals), top=1)
+    write_page(tmp_path, report, top=1)
     page = opened(tmp_path / "report.html", "#kind=unowned_partition")
     page.wait_for("document.querySelector('#shown').textContent.includes('60 more stand in their groups')")
     assert text(page, "#shown").startswith("500 of 560 incidents")
@@ -622,9 +631,8 @@ def test_a_page_refreshes_itself_and_keeps_the_place(opened: Opened, tmp_path: P
     write_group(
         tmp_path, pack(later, FOUND, (replace(STUCK, findings=("a",)), replace(STUCK, id="i9", sentence="more")))
     )
-    totals = (KindTotal("double_ownership", "error", 7),)
-    write_page(tmp_path, replace(INCIDENT, findings_total=totals), top=12, refresh_s=1)
-    page.wait_for("document.querySelector('#headline').textContent === '7 errors'")
+    write_page(tmp_path, INCIDENT, top=12, refresh_s=1)
+    page.wait_for("document.querySelector('#headline').textContent === '2 errors'")
     page.wait_for("[...document.querySelectorAll('#group-list .lab b')].some(e => e.textContent === 'orders-new')")
     assert shown(page) == [STUCK.sentence, "more"]
     assert page.run("document.querySelector('#rows .finding[open] .say').textContent") == STUCK.sentence
@@ -659,7 +667,7 @@ def test_what_is_about_a_file_has_its_lines_and_no_group(opened: Opened, tmp_pat
     about = FindingView("unparsed_lines", "info", "", "", 0, 0, "", "", "not understood in b.log: 1 line", lines, "7")
     write_group(tmp_path, pack(GROUP, FOUND[:1]))
     write_group(tmp_path, pack(GroupView("", 0, 0, file="b.log"), [about]))
-    write_page(tmp_path, replace(INCIDENT, findings_total=()), top=12)
+    write_page(tmp_path, INCIDENT, top=12)
     page = opened(tmp_path / "report.html")
     assert text(page, "#shown") == "2 of 2 incidents in 1 of 1 group"
     assert texts(page, "#group-list > .group h3") == ["orders"]

@@ -32,7 +32,6 @@ from fsm.render.timeline.views import (
     GroupView,
     IncidentView,
     Inputs,
-    KindTotal,
     MachineView,
     Mark,
     MemberView,
@@ -202,11 +201,6 @@ INCIDENT = Whole(
     ),
     start_ms=T,
     end_ms=T + 60_000,
-    findings_total=(
-        KindTotal("double_ownership", "error", 1),
-        KindTotal("lost_without_callback", "error", 1),
-        KindTotal("unowned_partition", "warning", 41),
-    ),
     findings=(OVERLAP, SILENT, HOLE),
     groups=(GROUP,),
     machines=(
@@ -272,9 +266,8 @@ def crowd(members: int, partitions: int, findings: int) -> Whole:
         "crowd", T, T + span, tuple(map(member, range(members))), 0, tuple(map(partition, range(partitions)))
     )
     views = sorted(map(found, range(findings)), key=lambda f: ("error", "warning", "info").index(f.severity))
-    totals = tuple(KindTotal(f.kind, f.severity, findings // 3) for f in (found(0), found(1), found(2)))
     inputs = Inputs(files=members, bytes=10**9, lines=10**7, records=10**6)
-    return Whole("Crowd", inputs, T, T + span, totals, findings=tuple(views), groups=(group,))
+    return Whole("Crowd", inputs, T, T + span, findings=tuple(views), groups=(group,))
 
 
 def quiet_night() -> Whole:
@@ -287,8 +280,7 @@ def quiet_night() -> Whole:
     p = PartitionView("orders", 0, spans, overlaps=(Stretch(at, at + 2000),))
     found = replace(OVERLAP, group="night", member="night-a", start_ms=at, end_ms=at + 2000)
     group = GroupView("night", T, end, (a, b), 0, (p,))
-    total = (KindTotal("double_ownership", "error", 1),)
-    return Whole("Night", Inputs(files=2, lines=900, records=12), T, end, total, findings=(found,), groups=(group,))
+    return Whole("Night", Inputs(files=2, lines=900, records=12), T, end, findings=(found,), groups=(group,))
 
 
 # Reading a page.
@@ -382,7 +374,7 @@ def test_every_section_is_there() -> None:
     page = Page(render(INCIDENT))
     assert {"summary", "now", "groups", "machines", "inputs"} <= set(page.attributes("id"))
     for text in (
-        "2 errors and 41 warnings",
+        "2 errors and 1 warning",
         "811 records of 5 members in 1 group, from 10,402 lines in 3 files (1.2 MB)",
         "2026-03-01 02:00:00.000 to 2026-03-01 02:01:00.000 UTC, 1 min",
         "Only INFO lines in a/app.log: targets, the end of callbacks and heartbeats cannot be seen.",
@@ -405,7 +397,7 @@ def test_the_data_of_the_page_is_whole() -> None:
     ((key, group),) = details.items()
     assert [row["id"] for row in summary["rows"]] == ["1", "2", "3"]
     assert [entry["key"] for entry in summary["entries"]] == [key]
-    assert summary["totals"][2] == ["unowned_partition", "warning", 41]
+    assert summary["totals"][2] == ["unowned_partition", "warning", 1]
     assert group["findings"][0]["lines"][0] == [
         "a/app.log",
         1201,
@@ -475,7 +467,7 @@ def test_a_page_without_records_claims_nothing() -> None:
 def test_a_clean_log_is_said_to_be_clean() -> None:
     """No finding above information: the page says that nothing is wrong, in what, and what was looked for."""
     inputs = Inputs(files=2, bytes=5000, lines=90, records=12)
-    clean = replace(INCIDENT, findings=(), findings_total=(KindTotal("unparsed_lines", "info", 3),), inputs=inputs)
+    clean = replace(INCIDENT, findings=(replace(HOLE, severity="info"),), inputs=inputs)
     text = Page(render(clean)).text
     assert "Nothing is wrong in what these logs show" in text
     assert "12 records of 5 members in 1 group, from 90 lines in 2 files (5.0 kB)" in text
@@ -484,9 +476,7 @@ def test_a_clean_log_is_said_to_be_clean() -> None:
 
 def test_warnings_alone_are_no_errors() -> None:
     """The headline says that there are no errors."""
-    page = Page(
-        render(replace(INCIDENT, findings=(HOLE,), findings_total=(KindTotal("unowned_partition", "warning", 1),)))
-    )
+    page = Page(render(replace(INCIDENT, findings=(HOLE,))))
     assert "No errors, 1 warning" in page.text
 
 
@@ -565,7 +555,7 @@ def test_ten_thousand_members_stay_below_three_megabytes(tmp_path: Path) -> None
     assert sum(lane.get("count", 0) for lane in group["lanes"]) == 2_000
     assert (len(group["findings"]), len(group["rows"])) == (6_000, 6_000)
     assert all(path.stat().st_size < 1_500_000 for path in (tmp_path / FOLDER).iterdir())
-    assert group["counts"]["error"] == {"double_ownership": 2_000}
+    assert (group["incidents"]["error"], group["kinds"]["error"]) == (2_000, {"double_ownership": 2_000})
 
 
 @pytest.mark.deep
@@ -610,21 +600,21 @@ def test_only_groups_that_changed_are_written_again(tmp_path: Path) -> None:
     assert data(html)[0]["refresh"] == 5
     assert beside(tmp_path, "now")["entries"] == data(html)[0]["entries"]
     assert [one["key"] for one in beside(tmp_path, "now")["rows"]] == [key_of("orders")] * 2
-    write_page(tmp_path, replace(INCIDENT, findings_total=()), top=12, refresh_s=5)
+    write_page(tmp_path, INCIDENT, top=12, refresh_s=5)
     assert beside(tmp_path, "now")["totals"] == [
         ["double_ownership", "error", 1],
         ["lost_without_callback", "error", 1],
     ]
     assert beside(tmp_path, "now")["verdict"] == ["error", "2 errors"]
     remove_group(tmp_path, "orders")
-    write_page(tmp_path, replace(INCIDENT, findings_total=()), top=12, refresh_s=5)
+    write_page(tmp_path, INCIDENT, top=12, refresh_s=5)
     assert (beside(tmp_path, "now")["entries"], beside(tmp_path, "now")["groups"]) == ([], 0)
     assert "script-src 'sha256-" in html and " 'self' file:;" in html  # noqa: PT018
 
 
 def test_a_page_that_refreshes_itself_may_be_written_before_any_group(tmp_path: Path) -> None:
     """Nothing is found yet."""
-    write_page(tmp_path, replace(INCIDENT, findings_total=()), top=12, refresh_s=5)
+    write_page(tmp_path, INCIDENT, top=12, refresh_s=5)
     assert sorted(path.name for path in (tmp_path / FOLDER).iterdir()) == ["index-1.js", "now.js"]
 
 
@@ -639,7 +629,7 @@ def test_the_same_report_gives_the_same_bytes() -> None:
         "members = tuple(MemberView(m, states=tuple(StateSpan(s, 0, 9000) for s in 'XYZ')) for m in 'abcdef');"
         "f = FindingView('double_ownership', 'error', 'g', 'a', 100, 900, 't-0', '', 'twice');"
         "g = GroupView('g', 0, 99000, members, 0, (p,));"
-        "r = Whole('t', Inputs(records=1), 0, 99000, (KindTotal('k', 'error', 1),), findings=(f,), groups=(g,));"
+        "r = Whole('t', Inputs(records=1), 0, 99000, findings=(f,), groups=(g,));"
         "print(sha256(render(r).encode()).hexdigest())"
     )
     root = str(Path(__file__).parents[2])

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from page_data import data
 from patience import PATIENCE_S, wait_until
 
 from fsm import cli
@@ -71,6 +72,10 @@ def test_the_summary_says_what_was_read_and_found(command: Command) -> None:
     bad = sum(int(count) for count in re.findall(r"(\d+) (?:error|warning)", counts))
     shown = [line for line in lines if re.match(r"(error|warning): ", line)]
     more = f"and {bad - len(shown)} incidents more; " if bad > len(shown) else ""
+    summary, _ = data((command.out / "report.html").read_text(encoding="utf-8"))
+    assert {name: summary["severities"].get(name, 0) for name in ("error", "warning")} == {
+        name: int(count) for count, name in re.findall(r"(\d+) (error|warning)", counts)
+    }
     assert lines[-1] == f"{more}report: {command.out / 'report.html'}"
 
 

@@ -81,7 +81,6 @@ def report(read: Mapping[str, Any], metrics: Mapping[str, Any], trend: Trend, un
         inputs=_inputs(read, unknown_ends),
         start_ms=read["start_ms"] or 0,
         end_ms=read["end_ms"] or 0,
-        findings_total=tuple(views.KindTotal(*t.values()) for t in metrics["findings"]),
         machines=_machines(metrics),
         trend=trend,
         enough=read["enough"],

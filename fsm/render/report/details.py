@@ -109,7 +109,7 @@ def pack(view: GroupView, findings: Sequence[FindingView], incidents: Sequence[I
     }
     text = "".join([dump(details)[:-1], *(f',"{what}":{texts[0]}' for what, texts in pieces.items()), "}"])
     beyond = {"rows_hidden": len(known) - ROWS} if len(known) > ROWS else {}
-    entry = _entry(view, findings) | beyond | {"key": key, "stamp": sha256(text.encode()).hexdigest()[:8]}
+    entry = _entry(view, known) | beyond | {"key": key, "stamp": sha256(text.encode()).hexdigest()[:8]}
     values = {"entry": entry, "rows": [_row(one, NAMED) for one in worst_first[:ROWS]], "names": _names(view)}
     return Packed(key, values, text, {what: texts[1:] for what, texts in pieces.items()})
 
@@ -160,10 +160,13 @@ def _pieces(items: Iterable[Any]) -> list[str]:
 # -- the index ----------------------------------------------------------------------------------------------
 
 
-def _entry(view: GroupView, findings: Iterable[FindingView]) -> dict[str, Any]:
-    counts: dict[str, Counter[str]] = {}
-    for found in findings:
-        counts.setdefault(severity_of(found.severity), Counter())[wording.name(found.kind)] += 1
+def _entry(view: GroupView, incidents: Iterable[IncidentView]) -> dict[str, Any]:
+    """The group in one line, with its incidents by severity, and each under all of its kinds."""
+    total, kinds = Counter[str](), dict[str, Counter[str]]()
+    for one in incidents:
+        severity = severity_of(one.severity)
+        total[severity] += 1
+        kinds.setdefault(severity, Counter()).update({wording.name(kind) for kind in one.kinds})
     values = {
         "group": wording.name(view.group),
         "start": view.start_ms,
@@ -173,7 +176,8 @@ def _entry(view: GroupView, findings: Iterable[FindingView]) -> dict[str, Any]:
         "partitions": len(view.partitions) + view.partitions_hidden,
         "rebalances": len(view.rebalances) + view.rebalances_hidden,
         "doubted": not view.understood,
-        "counts": {severity: dict(sorted(counts[severity].items())) for severity in SEVERITIES if severity in counts},
+        "incidents": total,
+        "kinds": {severity: dict(sorted(kinds[severity].items())) for severity in SEVERITIES if severity in kinds},
     }
     return _without_nothing(values)
 

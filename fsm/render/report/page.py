@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from heapq import nsmallest
@@ -25,7 +25,7 @@ from fsm.render.report.details import SEVERITIES, badness, dump
 from fsm.render.tables.svg import draw_counted
 from fsm.render.timeline import shades
 from fsm.render.timeline.trend import Trend
-from fsm.render.timeline.views import EdgeCount, KindTotal, MachineView, Report
+from fsm.render.timeline.views import EdgeCount, MachineView, Report
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -53,15 +53,15 @@ class Index:
     members: int = 0
     entries: list[dict[str, Any]] = field(default_factory=list)
     rows: list[dict[str, Any]] = field(default_factory=list)
+    severities: Counter[str] = field(default_factory=Counter)
+    """The number of incidents by severity, in the index or not."""
     kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Findings by kind and severity."""
+    """The same by kind and severity; an incident has several kinds."""
     names: dict[str, Any] = field(default_factory=dict)
     """By key; empty if they are in files beside the page."""
     all_entries: int = 0
     all_rows: int = 0
     """The number of added rows, in the page or not."""
-    incidents: int = 0
-    """The number of incidents, in the index or not."""
     trend: Trend = field(default_factory=Trend)
     """The trend of all groups, if the report has none."""
     shards: int = 0
@@ -75,12 +75,12 @@ class Index:
         self.groups += bool(entry.get("group"))
         self.members += entry.get("members", 0)
         self.entries.append(entry)
-        for severity, kinds in entry.get("counts", {}).items():
+        self.severities.update(entry.get("incidents", {}))
+        for severity, kinds in entry.get("kinds", {}).items():
             self.kinds.update({(kind, severity): count for kind, count in kinds.items()})
         rows = [{"key": entry["key"], "group": entry.get("group", ""), **row} for row in index["rows"]]
         self.all_entries += 1
         self.all_rows += len(rows)
-        self.incidents += len(rows) + entry.get("rows_hidden", 0)
         self.rows += rows
         if len(self.entries) > 2 * MOST_ENTRIES or len(self.rows) > 20 * MOST_ROWS:
             self._prune()
@@ -111,7 +111,7 @@ def _fit(items: Iterable[dict[str, Any]], room: int) -> Iterator[dict[str, Any]]
 
 def _rank(entry: Mapping[str, Any]) -> tuple[Any, ...]:
     """The sort key of groups, worst first."""
-    counts = [sum(entry.get("counts", {}).get(severity, {}).values()) for severity in SEVERITIES]
+    counts = [entry.get("incidents", {}).get(severity, 0) for severity in SEVERITIES]
     return *(-count for count in counts), -entry.get("rebalances", 0), entry.get("group", ""), entry["key"]
 
 
@@ -131,14 +131,15 @@ def compose(report: Report, index: Index, inline: Mapping[str, str], refresh_s: 
 
 def summary(report: Report, index: Index) -> dict[str, Any]:
     """The initial data of the script, which a page that refreshes itself reloads."""
-    totals = sorted(_totals(report, index), key=lambda t: (_order(t.severity), -t.count, t.kind))
+    kinds = sorted(index.kinds.items(), key=lambda one: (SEVERITIES.index(one[0][1]), -one[1], one[0][0]))
     return {
         "verdict": _verdict(report, index),
         "read": _read(report, index),
         "end": report.end_ms,
-        "totals": [[wording.name(t.kind), wording.name(t.severity), t.count] for t in totals[:MOST_ROWS]],
+        "severities": index.severities,
+        "totals": [[*names, count] for names, count in kinds[:MOST_ROWS]],
         "groups": index.groups,
-        "incidents": index.incidents,
+        "incidents": index.severities.total(),
         "entries": index.entries,
         "rows": index.rows,
         "names": index.names,
@@ -150,10 +151,6 @@ def summary(report: Report, index: Index) -> dict[str, Any]:
 def _trend(report: Report, index: Index) -> Trend | None:
     """The trend of the report, else the sum over groups."""
     return report.trend or (index.trend if index.trend.steps else None)
-
-
-def _order(severity: str) -> int:
-    return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
 
 
 def environment() -> Environment:
@@ -232,15 +229,9 @@ def _context(report: Report, index: Index, inline: Mapping[str, str], refresh_s:
     }
 
 
-def _totals(report: Report, index: Index) -> Sequence[KindTotal]:
-    """Findings by kind and severity: those of the report, else the sum over groups."""
-    return report.findings_total or [KindTotal(*names, count) for names, count in sorted(index.kinds.items())]
-
-
 def _verdict(report: Report, index: Index) -> tuple[str, str]:
     """(class, headline)."""
-    totals = _totals(report, index)
-    errors, warnings = (sum(t.count for t in totals if t.severity == s) for s in ("error", "warning"))
+    errors, warnings = index.severities["error"], index.severities["warning"]
     if not report.enough:
         inputs = report.inputs
         count = inputs.too_little_files if inputs.files > 1 else 0

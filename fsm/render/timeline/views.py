@@ -43,15 +43,6 @@ class EvidenceLine(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class KindTotal:
-    """How many findings of one kind and severity there are, shown or not."""
-
-    kind: str
-    severity: str
-    count: int
-
-
 class StateSpan(NamedTuple):
     """A member was in a state."""
 
@@ -333,8 +324,6 @@ class Report:
     inputs: Inputs
     start_ms: int
     end_ms: int
-    findings_total: tuple[KindTotal, ...] = ()
-    """If empty, counted from the groups."""
     machines: tuple[MachineView, ...] = ()
     trend: Trend | None = None
     enough: bool = True

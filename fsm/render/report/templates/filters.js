@@ -35,7 +35,7 @@ function rowFits(row) {
 
 function groupFits(entry) {
   const [members, topics] = names.get(entry.key) || [[], []];
-  const counts = state.severity ? [entry.counts?.[state.severity] || {}] : Object.values(entry.counts || {});
+  const counts = state.severity ? [entry.kinds?.[state.severity] || {}] : Object.values(entry.kinds || {});
   return (
     (!state.severity && !state.kind
       ? true

@@ -1,6 +1,6 @@
 // Groups: a row in a list; opened, everything about one.
 
-const total = (entry, severity) => Object.values(entry.counts?.[severity] || {}).reduce((a, b) => a + b, 0);
+const total = (entry, severity) => entry.incidents?.[severity] || 0;
 
 function groupElement(entry) {
   const cell = (name, value, cls = "") => make("span", { class: `n ${cls}`, "data-name": name }, value);

@@ -158,8 +158,6 @@ function renderHead() {
   byId("summary").className = `verdict ${cls}`;
   byId("headline").textContent = headline;
   byId("read").textContent = summary.read;
-  const by = (severity) =>
-    summary.totals.filter((each) => each[1] === severity).reduce((sum, each) => sum + each[2], 0);
   const first = (kind) =>
     Math.min(...summary.totals.filter((each) => each[0] === kind).map((each) => SEVERITIES.indexOf(each[1])));
   const card = (severity, kind, count) =>
@@ -182,12 +180,11 @@ function renderHead() {
       ` ${kind ? words(kind) : severity === "info" ? "information" : `${severity}s`}`,
       kind && SEVERITIES.indexOf(severity) !== first(kind) ? make("small", {}, ` ${severity}`) : null,
     );
-  const classOf = (severity) => (SEVERITIES.includes(severity) ? severity : "info");
-  const several = SEVERITIES.filter((severity) => by(severity));
+  const several = SEVERITIES.filter((severity) => summary.severities[severity]);
   byId("cards").replaceChildren(
-    summary.totals.length ? make("small", {}, "findings") : "",
-    ...several.map((severity) => card(severity, "", by(severity))),
-    ...summary.totals.map(([kind, severity, count]) => card(classOf(severity), kind, count)),
+    summary.totals.length ? make("small", {}, "incidents") : "",
+    ...several.map((severity) => card(severity, "", summary.severities[severity])),
+    ...summary.totals.map(([kind, severity, count]) => card(severity, kind, count)),
   );
   const charts = drawTrend(summary.trend, (from, until) =>
     choose({ from: utc(from).slice(0, 19).replace(" ", "T"), until: utc(until).slice(0, 19).replace(" ", "T") }),
