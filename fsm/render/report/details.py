@@ -18,6 +18,7 @@ from fsm.render.report import glossary
 from fsm.render.timeline import shades
 from fsm.render.timeline.views import (
     AssignedSpan,
+    EvidenceLine,
     FindingView,
     GroupView,
     IncidentView,
@@ -34,7 +35,7 @@ FINDINGS = 20_000
 ROWS = 500
 """The maximum number of incidents of one group in the index, the worst ones; the group itself has all."""
 NAMED, MENTIONED = 12, 20_000
-"""The maximum number of members, topics and findings of one incident in the index, and in its group."""
+"""The maximum number of members and topics of one incident in the index, and in its group, which has its findings."""
 NAMES = 2_000
 """The maximum number of searchable members and topics of one group."""
 EVIDENCE = 8
@@ -83,9 +84,10 @@ def pack(view: GroupView, findings: Sequence[FindingView], incidents: Sequence[I
     known = list(map(_make_incident, named)) if incidents is None else incidents
     worst_first = sorted(known, key=_rank_incident)
     blamed = {name for found in findings if found.severity != "info" for name in (found.member, *found.others)}
+    ranked = sorted(named, key=_rank_finding)
     pieces = {
-        "rows": _pieces(_row(one, MENTIONED) for one in worst_first),
-        "findings": _pieces(map(_show_finding, sorted(named, key=_rank_finding)[:FINDINGS])),
+        "rows": _pieces(map(_row, worst_first)),
+        "findings": _pieces(map(_show_finding, ranked[:FINDINGS])),
         "lanes": _pieces(sorted(_lanes(view, blamed), key=lambda lane: not lane["hurt"])),
     }
     states = shades.state_classes(s.state for m in (*view.members, *view.unlogged) for s in m.states)
@@ -110,7 +112,9 @@ def pack(view: GroupView, findings: Sequence[FindingView], incidents: Sequence[I
     text = "".join([dump(details)[:-1], *(f',"{what}":{texts[0]}' for what, texts in pieces.items()), "}"])
     beyond = {"rows_hidden": len(known) - ROWS} if len(known) > ROWS else {}
     entry = _entry(view, known) | beyond | {"key": key, "stamp": sha256(text.encode()).hexdigest()[:8]}
-    values = {"entry": entry, "rows": [_row(one, NAMED) for one in worst_first[:ROWS]], "names": _names(view)}
+    seen = {found.id: (rank, found.evidence[0]) for rank, found in enumerate(ranked) if found.evidence}
+    rows = [_summarize(one, NAMED) | _place(one, seen) for one in worst_first[:ROWS]]
+    values = {"entry": entry, "rows": rows, "names": _names(view)}
     return Packed(key, values, text, {what: texts[1:] for what, texts in pieces.items()})
 
 
@@ -187,7 +191,8 @@ def _without_nothing(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value or name in ("start", "end")}
 
 
-def _row(one: IncidentView, most: int) -> dict[str, Any]:
+def _summarize(one: IncidentView, most: int) -> dict[str, Any]:
+    """What a list has of an incident, with at most so many members, topics and kinds."""
     values = {
         "id": wording.name(one.id),
         "severity": severity_of(one.severity),
@@ -199,14 +204,30 @@ def _row(one: IncidentView, most: int) -> dict[str, Any]:
         "cause": wording.name(one.cause),
         "text": wording.show(one.sentence),
         "next": wording.show(one.next_step),
-        "setting": wording.name(one.setting),
-        "hazard": wording.name(one.hazard),
-        "findings": [wording.name(found) for found in one.findings[:most]],
         "still": one.still,
         "members_hidden": max(0, len(one.members) - most),
-        "findings_hidden": max(0, len(one.findings) - most),
     }
     return _without_nothing(values)
+
+
+def _row(one: IncidentView) -> dict[str, Any]:
+    """The incident with what is shown once it is opened."""
+    values = {
+        "setting": wording.name(one.setting),
+        "hazard": wording.name(one.hazard),
+        "findings": [wording.name(found) for found in one.findings[:MENTIONED]],
+        "findings_hidden": max(0, len(one.findings) - MENTIONED),
+    }
+    return _summarize(one, MENTIONED) | _without_nothing(values)
+
+
+def _place(one: IncidentView, seen: Mapping[str, tuple[int, EvidenceLine]]) -> dict[str, str]:
+    """Where the worst finding of an incident that has a line is seen, as `file:line`."""
+    found = min((seen[own] for own in one.findings if own in seen), default=None)
+    if found is None:
+        return {}
+    _, line = found
+    return {"place": wording.name(line.file) + (f":{line.line}" if line.line else "")}
 
 
 def _names(view: GroupView) -> list[list[str]]:

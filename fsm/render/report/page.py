@@ -211,7 +211,8 @@ def _context(report: Report, index: Index, inline: Mapping[str, str], refresh_s:
         "inputs": report.inputs,
         "verdict": _verdict(report, index),
         "read": _read(report, index),
-        "listed": index.rows[:_LISTED],
+        "listed": [row | {"facts": list(_facts(row))} for row in index.rows[:_LISTED]],
+        "beyond": index.severities.total() - len(index.rows[:_LISTED]),
         "machines": machines,
         "machines_hidden": len(report.machines) - len(machines),
         "glyphs": [(shades.GLYPHS[g], g, shades.GLYPH_NAMES[g]) for g in shades.GLYPHS],
@@ -227,6 +228,24 @@ def _context(report: Report, index: Index, inline: Mapping[str, str], refresh_s:
         "data": Markup(dump(document)),  # noqa: S704  no < is left in it
         "inline": [(name, Markup(text)) for name, text in inline.items()],  # noqa: S704  likewise
     }
+
+
+def _facts(row: Mapping[str, Any]) -> Iterator[str]:
+    """Whose incident it is, when, why and where, as the script tells them in a list."""
+    members, since_ms = row.get("members", []), row["start"]
+    if row["group"]:
+        yield f"group {row['group']}"
+    if members:
+        more = len(members) + row.get("members_hidden", 0) - 3
+        yield f"members {', '.join(members[:3])}" + (f" and {more:,} more" if more > 0 else "")
+    if row["end"]:
+        yield f"since {wording.utc(since_ms)[:19]} UTC"
+    if row["end"] > since_ms:
+        yield f"for {wording.lasting(row['end'] - since_ms)}" + (" and still so" if row.get("still") else "")
+    if row.get("cause"):
+        yield f"cause {_words(row['cause'])}"
+    if row.get("place"):
+        yield row["place"]
 
 
 def _verdict(report: Report, index: Index) -> tuple[str, str]:
