@@ -8,10 +8,15 @@
 A number is an anchor on its page: `diagrams/dialects.md#f18`, `diagrams/hazards.md#h17`.
 """
 
+from typing import TYPE_CHECKING
+
+from fsm.exports import on_demand
 from fsm.reference.clauses import CLAUSES, Clause, Clauses
-from fsm.reference.dialects import Flag, Part, parts, parts_with
 from fsm.reference.entries import SECTIONS, Entry, Section
-from fsm.reference.pages import pages
+
+if TYPE_CHECKING:
+    from fsm.reference.dialects import Flag, Part, parts, parts_with
+    from fsm.reference.markdown import pages
 
 __all__ = [
     "CLAUSES",
@@ -26,3 +31,7 @@ __all__ = [
     "parts",
     "parts_with",
 ]
+
+__getattr__, __dir__ = on_demand(
+    __name__, {"dialects": ("Flag", "Part", "parts", "parts_with"), "markdown": ("pages",)}
+)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from fsm.reference.entries import SECTIONS
+
 
 class Report(NamedTuple):
     """One weak spot, for developers and operators."""
@@ -789,6 +791,14 @@ def summarize(number: str) -> str:
     report = next(one for one in REPORTS if one.number == number)
     title, advice = (f"{text[0].lower()}{text[1:].rstrip('.')}" for text in (report.title, report.operator))
     return f"{number}, {title} (to do: {advice})"
+
+
+def describe(anchor: str) -> str:
+    """A weak spot or hazard in a sentence by its anchor, such as `a5`: its report's title, else the fact itself."""
+    number = anchor.upper()
+    facts = {entry.number: entry.what for section in SECTIONS for entry in section.entries}
+    titles = {report.number: report.title for report in REPORTS}
+    return f"{(facts | titles)[number].rstrip('.')} ({number}, diagrams/hazards.md#{anchor})"
 
 
 KINDS = ("lose", "unanswered", "late", "poll_timeout", "expire", "rebalance_timeout", "leave", "crash", "failover")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from random import Random
 
@@ -11,10 +12,12 @@ import pytest
 from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, Severity, finding
 from fsm.audit.group import Rebalance
 from fsm.audit.incidents import Incident, badness
+from fsm.audit.incidents.next_steps import STEPS
 from fsm.audit.report import finding_view, incident_view, pack_group
 from fsm.audit.report.group_views import trend
 from fsm.audit.report.highlights import SPANS, Highlights
 from fsm.audit.rows import ObservedTransition, Place
+from fsm.reference.reports import REPORTS, describe
 from fsm.render.report.page import Index
 from fsm.render.timeline.views import GroupView
 
@@ -53,7 +56,16 @@ def test_an_incident_has_what_its_findings_are_about() -> None:
     assert view.members == ("a", "b")
     assert (view.start_ms, view.end_ms, view.still) == (1_000, 9_000, True)
     assert view.setting == "max.poll.interval.ms = 4000"
-    assert (view.next_step, view.hazard, view.findings) == ("Poll more often", "w9", ("f1", "f2"))
+    assert (view.next_step, view.findings) == ("Poll more often", ("f1", "f2"))
+    assert view.hazard == "Two users in good standing during a slow assigned callback (W9, diagrams/hazards.md#w9)"
+
+
+def test_every_weak_spot_that_an_incident_may_name_is_described() -> None:
+    """Those of what to try next, and those that a summary may name, by the title of their report or their fact."""
+    steps = {step.hazard for step in STEPS.values() if step.hazard}
+    numbers = {report.number.lower() for report in REPORTS}
+    for anchor in steps | numbers:
+        assert re.fullmatch(rf"\S.{{20,250}} \({anchor.upper()}, diagrams/hazards\.md#{anchor}\)", describe(anchor))
 
 
 def test_a_group_is_packed_with_its_incidents() -> None:

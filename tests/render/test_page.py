@@ -138,7 +138,7 @@ STUCK = IncidentView(
     sentence="orders-a did not poll and its partitions were given away",
     next_step=NEXT,
     setting="max.poll.interval.ms = 300000",
-    hazard="w9",
+    hazard="Two users while a callback runs (W9, diagrams/hazards.md#w9)",
     findings=("a", "b"),
     still=True,
 )
@@ -192,7 +192,7 @@ def test_an_open_incident_shows_the_moment_and_the_lines(night: Path, opened: Op
     page.wait_for("document.querySelector('#rows > .finding:nth-child(3) .one')")
     page.click("#rows > .finding .jump a:last-child")
     body = text(page, "#rows > .finding .body:has(.one)")
-    for part in ("max.poll.interval.ms = 300000", "diagrams/hazards.md#w9", "a/app.log:1201", "consumer poll timeout"):
+    for part in ("max.poll.interval.ms = 300000", STUCK.hazard, "a/app.log:1201", "consumer poll timeout"):
         assert part in body
     labels = texts(page, "#rows > .finding .lab b")
     assert labels[:3] == ["orders-a", "orders-b", "orders-[0..2]"]

@@ -9,6 +9,7 @@ from fsm.audit.findings import UNIT_KINDS, Finding, FindingKind
 from fsm.audit.incidents import Incident
 from fsm.audit.reading.certainty import TooLittle, Understood
 from fsm.audit.wording import describe_shared, names, units
+from fsm.reference.reports import describe
 from fsm.render.report.details import Packed, pack
 from fsm.render.timeline import views
 from fsm.render.timeline.trend import Trend
@@ -58,7 +59,7 @@ def incident_view(incident: Incident, findings: Mapping[str, Finding], end_ms: i
         sentence=incident.sentence,
         next_step=incident.next_step,
         setting=incident.setting and incident.setting + value,
-        hazard=incident.hazard,
+        hazard=describe(incident.hazard) if incident.hazard else "",
         findings=incident.findings,
         still=incident.until_ms is None,
     )

@@ -214,7 +214,7 @@ def _row(one: IncidentView) -> dict[str, Any]:
     """The incident with what is shown once it is opened."""
     values = {
         "setting": wording.name(one.setting),
-        "hazard": wording.name(one.hazard),
+        "hazard": wording.show(one.hazard),
         "findings": [wording.name(found) for found in one.findings[:MENTIONED]],
         "findings_hidden": max(0, len(one.findings) - MENTIONED),
     }

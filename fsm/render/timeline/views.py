@@ -220,7 +220,7 @@ class IncidentView:
     setting: str = ""
     """The setting to look at, with its value if a log has it, as in `max.poll.interval.ms = 300000`."""
     hazard: str = ""
-    """The weak spot of Kafka that it is, an anchor of `diagrams/hazards.md`, such as `w9`."""
+    """The weak spot of Kafka that it is, in a sentence with its place in the reference."""
     findings: tuple[str, ...] = ()
     """Their ids."""
     still: bool = False

@@ -83,7 +83,7 @@ async function rowBody(row, details) {
       : null,
     causes[row.cause] ? ["Cause", causes[row.cause]] : null,
     row.setting ? ["Look at", make("code", {}, row.setting)] : null,
-    row.hazard ? ["Weak spot", `${row.hazard.toUpperCase()} of Kafka: diagrams/hazards.md#${row.hazard}`] : null,
+    row.hazard ? ["Weak spot of Kafka", row.hazard] : null,
     ...(row.kinds || []).map((kind) => kinds[kind] && [words(kind), make("span", { class: "soft" }, kinds[kind])]),
   ].filter(Boolean);
   const parts = [
