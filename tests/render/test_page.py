@@ -436,11 +436,11 @@ def test_no_more_than_four_rows_of_owners(opened: Opened) -> None:
 
 
 def test_states_are_named_as_far_as_there_is_room(opened: Opened) -> None:
-    """A wide bar holds the state's name, a narrow one its first letters, every one a tool tip with times."""
+    """A wide bar holds the state's name, a narrow one nothing, every one a tool tip with times."""
     names, ends = ("STABLE", "JOINING", "FENCED"), (0, HOUR, HOUR + 450_000, HOUR + 450_000)
     states = tuple(StateSpan(names[i], T + ends[i], T + ends[i + 1]) for i in range(3))
     page = lane(opened, MemberView("a", states=states))
-    assert texts(page, ".lanes text.in") == ["STABLE", "JOI"]
+    assert texts(page, ".lanes text.in") == ["STABLE"]
     bars = drawn(page, "rect.st")
     assert [bar["cls"] for bar in bars] == ["st good0", "st moving0", "st bad0"]
     assert bars[2]["tip"] == "FENCED\n03:07:30.000 to 03:07:30.000, 0 ms"
@@ -725,6 +725,11 @@ def test_the_page_fits_its_screen(night: Path, opened: Opened, tmp_path: Path, w
     assert page.run("document.documentElement.scrollWidth") <= width
     wide = page.run("document.querySelector('#group-list .lane svg').getBoundingClientRect().width")
     assert wide > (0.85 * width if width < 900 else 0.6 * width)
+    rows = page.run(
+        "[...document.querySelectorAll('.lane:has(.as) .below')].map(e => e.getBoundingClientRect().height)"
+    )
+    assert len(rows) == 3
+    assert all(rows)  # which row is the target and which is assigned is said on a phone, too
     light = page.run("getComputedStyle(document.body).backgroundColor") == "rgb(246, 247, 249)"
     assert light is not dark
     picture = page.picture()

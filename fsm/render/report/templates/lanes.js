@@ -34,7 +34,6 @@ function drawMember(chart, lane) {
       if (bunch.length === 1)
         return chart.bar(start, end, 14, BAR, `st ${states[state] || "moving0"}`, `${state}\n${span(start, end)}`, [
           state,
-          state.slice(0, 3),
         ]);
       const hurt = bunch.some(([each]) => (states[each] || "").startsWith("bad"));
       const names = [...new Set(bunch.map(([each]) => each))].slice(0, 8).join(", ");
@@ -95,7 +94,7 @@ function drawAssigned(chart, name, own, top, targets) {
       const short = (text) => (text.split("-[").length === 2 ? text.slice(text.indexOf("-[") + 1) : text);
       const texts = given
         ? [`${says}, gives up ${given}`, `gives up ${given}`, `gives up ${short(given)}`, "gives up"]
-        : [says, short(says), String(size)];
+        : [says, short(says)];
       return chart.bar(start, end, top, ROW - 3, `as ${name} ${shade}`, lines.join("\n"), [
         epoch && `${epoch}: ${texts[0]}`,
         ...texts,

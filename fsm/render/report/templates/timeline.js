@@ -133,13 +133,14 @@ class Timeline {
 
   row(lane) {
     const svg = draw("svg", { height: heightOf(lane), role: "img", "aria-label": lane.label });
-    const rows = [lane.target?.length && "coordinator: target", lane.current?.length && "coordinator: assigned"].filter(
-      Boolean,
-    );
+    const rows = [
+      lane.target?.length && ["target", "coordinator: target"],
+      lane.current?.length && ["current", "coordinator: assigned"],
+    ].filter(Boolean);
     const badge = lane.number ? make("i", { class: `no m${(lane.number - 1) % 10}` }, String(lane.number)) : null;
     const small = [
       lane.note && make("small", {}, lane.note),
-      rows.map((row) => make("small", { class: "below" }, row)),
+      rows.map(([name, says]) => make("small", { class: `below ${name}` }, says)),
     ].flat();
     const row = make(
       "div",
