@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from fsm.check.model import Replayed
+from fsm.check.model import Fault, Replayed
 from fsm.check.verdict import Verdict, Violation, count_steps
 
 if TYPE_CHECKING:
+    from fsm.check.walk import PathStep
     from fsm.render.sequence import Arrow, Diagram
 
 MANY = 100_000
@@ -107,7 +109,8 @@ def _many(count: int, what: str) -> str:
 
 
 def diagram(one: Violation) -> Diagram:
-    """The counterexample as lanes and arrows: one lane for each component, disturbances marked, what is broken last."""
+    """The counterexample as lanes and arrows: one lane for each component, steps numbered and disturbances marked as in
+    `tell`, with their times; what is broken last."""
     from fsm.render.sequence import Arrow, Diagram, Look, Part  # noqa: PLC0415
 
     lanes = tuple(one.start)
@@ -115,15 +118,22 @@ def diagram(one: Violation) -> Diagram:
     doomed = "the goal cannot be reached from here on"
     if one.doomed_at == 0:
         arrows.append(Arrow(lanes[0], lanes[0], doomed, Look.RAISE))
-    for number, step in enumerate(one.path, 1):
+    begun, ended = _late(one.path)
+    times_ms = () if one.replayed is None else one.replayed.times_ms
+    for number, (step, at_ms) in enumerate(zip_longest(one.path, times_ms), 1):
+        at = f" at {at_ms / 1000:.3f} s" if at_ms is not None else ""
+        mark = f"{number}{'!' if step.disturbance else ''}{at}:"
         lane = step.actor or step.receiver
         if not step.sender:
-            arrows.append(Arrow(lane, lane, step.action, Look.RAISE if step.disturbance else Look.NOTE))
+            arrows.append(Arrow(lane, lane, f"{mark} {step.action}", Look.RAISE if step.disturbance else Look.NOTE))
         elif step.action.startswith("receives"):
-            late = "" if step.action == "receives" else "late: "
-            arrows.append(Arrow(step.sender, step.receiver, late + step.message))
+            late = f"late, of step {begun[number]}: " if number in begun else ""
+            arrows.append(Arrow(step.sender, step.receiver, f"{mark} {late}{step.message}"))
         else:
-            arrows.append(Arrow(step.sender, step.receiver, f"{step.action} on its way: {step.message}", Look.RAISE))
+            when = f", until step {ended[number]}" if number in ended else ""
+            text = f"{mark} {step.action} on its way{when}: {step.message}"
+            looks = {Fault.LOSE.value: Look.RAISE, Fault.LATE.value: Look.DELAY}
+            arrows.append(Arrow(step.sender, step.receiver, text, looks.get(step.action, Look.CALL)))
         arrows += [Arrow(name, name, state, Look.STATE) for name, state in step.state.items()]
         if number == one.doomed_at:
             arrows.append(Arrow(lane, lane, doomed, Look.RAISE))
@@ -131,6 +141,19 @@ def diagram(one: Violation) -> Diagram:
     broken = Part(f"broken: {one.property}", (Arrow(last, last, one.meaning or one.property, Look.RAISE),))
     title = f"{one.property}: {_many(one.disturbances, 'disturbance')}, {_many(count_steps(one), 'step')}"
     return Diagram(title, lanes, (Part("", tuple(arrows)), broken))
+
+
+def _late(path: Iterable[PathStep]) -> tuple[dict[int, int], dict[int, int]]:
+    """(step that receives a late message -> step in which it was held up or sent twice, and the other way round)."""
+    under_way: dict[tuple[str, str, str], deque[int]] = {}
+    begun: dict[int, int] = {}
+    for number, step in enumerate(path, 1):
+        held = under_way.setdefault((step.sender, step.receiver, step.message), deque())
+        if step.action in (Fault.LATE.value, Fault.DUPLICATE.value):
+            held.append(number)
+        elif step.action == "receives late" and held:
+            begun[number] = held.popleft()
+    return begun, {sent: number for number, sent in begun.items()}
 
 
 def scenario(one: Violation, made_by: Mapping[str, Any]) -> str:

@@ -22,6 +22,7 @@ class Look(Enum):
     TAKE = "something is taken out of a queue"
     NOTE = "something happens in a lane"
     STATE = "a lane is in another state from here on"
+    DELAY = "what goes from one lane to another is held up on its way"
     RAISE = "something ends with an error; what goes from one lane to another does not arrive"
 
     __hash__ = object.__hash__
@@ -76,7 +77,7 @@ def _mermaid_line(arrow: Arrow, names: dict[str, str]) -> str:
     if arrow.source == arrow.target:
         state = "state " if arrow.look is Look.STATE else ""
         return f"Note over {names[arrow.source]}: {state}{_encode(arrow.text)}"
-    line = {Look.TAKE: "-->>", Look.RAISE: "-x"}.get(arrow.look, "->>")
+    line = {Look.TAKE: "-->>", Look.DELAY: "--)", Look.RAISE: "-x"}.get(arrow.look, "->>")
     return f"{names[arrow.source]}{line}{names[arrow.target]}: {_encode(arrow.text)}"
 
 
@@ -111,7 +112,7 @@ def _plantuml_line(arrow: Arrow, names: dict[str, str]) -> str:
     if arrow.source == arrow.target:
         kind = "hnote" if arrow.look is Look.STATE else "note"
         return f"{kind} over {names[arrow.source]}{_COLOURS.get(arrow.look, '')}: {_break_lines(arrow.text, ROOM)}"
-    line = {Look.TAKE: "-->", Look.RAISE: "->x"}.get(arrow.look, "->")
+    line = {Look.TAKE: "-->", Look.DELAY: "-->o", Look.RAISE: "->x"}.get(arrow.look, "->")
     return f"{names[arrow.source]} {line} {names[arrow.target]}: {_escape(arrow.text)}"
 
 
@@ -144,6 +145,8 @@ text{font:11px Helvetica,Arial,sans-serif;fill:#1f2933}
 .take{stroke-dasharray:5,3}
 .lost{stroke:#d64545;stroke-width:1.2;stroke-dasharray:2,3}
 .cross{stroke:#d64545;stroke-width:1.8;fill:none}
+.held{stroke:#b7791f;stroke-width:1.2;stroke-dasharray:2,3}
+.dot{stroke:#b7791f;stroke-width:1.8;fill:#fff}
 .told{text-anchor:middle;paint-order:stroke;stroke:#fff;stroke-width:3px}
 .note{fill:#fff;stroke:#9aa5b1}
 .state{fill:#d9f2e3;stroke:#2f855a}
@@ -209,10 +212,13 @@ def _arrow(arrow: Arrow, x: dict[str, int], y: int, body: list[str]) -> int:
     body.extend(_text("told", (left + right) / 2, y + LINE * n, line) for n, line in enumerate(lines))
     y += LINE * len(lines) - 6
     start, end = x[arrow.source], x[arrow.target]
-    if arrow.look is Look.RAISE:  # it ends halfway, with a cross
+    if arrow.look in (Look.RAISE, Look.DELAY):  # it ends halfway, with a cross or a circle
         end = start + (end - start) * 3 // 4
-        body.append(f'<path class="lost" d="M{start},{y}H{end}"/>')
-        body.append(f'<path class="cross" d="M{end - 4},{y - 4}l8,8m0,-8l-8,8"/>')
+        body.append(f'<path class="{"lost" if arrow.look is Look.RAISE else "held"}" d="M{start},{y}H{end}"/>')
+        if arrow.look is Look.RAISE:
+            body.append(f'<path class="cross" d="M{end - 4},{y - 4}l8,8m0,-8l-8,8"/>')
+        else:
+            body.append(f'<circle class="dot" cx="{end}" cy="{y}" r="4"/>')
     else:
         cls = "arrow take" if arrow.look is Look.TAKE else "arrow"
         body.append(f'<path class="{cls}" marker-end="url(#tip)" d="M{start},{y}H{end}"/>')
