@@ -70,7 +70,8 @@ def shipped_pictures() -> Iterator[tuple[str, bytes]]:
             audit = audit_files(folder.glob("*.log"))
         records = [seen for seen in audit.seen if seen.record.machine == MACHINE]
         ((group, rows),) = audit.rows.items()
-        yield f"{name}.svg", svg(of_workers(group, rows, records).close_up(MARGIN_MS), TITLES[name]).encode()
+        made = of_workers(group, rows, records).close_up(MARGIN_MS)
+        yield f"{name}.svg", svg(made, TITLES[name], dated=True).encode()
 
 
 def _rounds(records: Iterable[Seen]) -> Iterator[Mark]:

@@ -149,8 +149,10 @@ def _timelines(args: argparse.Namespace) -> int:
     if not found:
         what = "no line of a consumer or a Connect worker"
         raise InputError(what, str(args.timeline[0]), "give the logs of all members of a group")
-    files = {args.folder / f"{_file_name(group, made)}.svg": svg(made, group) for group, made in found.items()}
-    return _write_files({file: content.encode() for file, content in files.items()}, args)
+    drawn = {
+        f"{_file_name(group, made)}.svg": svg(made, group, dated=made.start_ms > 0) for group, made in found.items()
+    }
+    return _write_files({args.folder / name: content.encode() for name, content in drawn.items()}, args)
 
 
 def _logs(paths: list[Path]) -> list[Path]:

@@ -44,4 +44,7 @@ def test_the_command_draws_it(logs: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main(["draw", "--timeline", str(logs), "-o", str(logs / "out")]) == 0
     drawn = logs / "out" / "group-g-j07-maxpoll.svg"
     assert capsys.readouterr().out == f"{drawn}\n"
-    assert "<svg" in drawn.read_text(encoding="utf-8")
+    picture = drawn.read_text(encoding="utf-8")
+    assert "<svg" in picture
+    assert picture.count("<title>two owners at once, 4 s</title>") == 3
+    assert ">0 s is 2026-11-21 07:54:51.982 UTC</text>" in picture

@@ -87,6 +87,32 @@ def test_a_picture_says_what_it_shows() -> None:
     assert "generation 5: W1 leads" not in shown
 
 
+def test_two_owners_at_once_are_marked_if_that_lasts() -> None:
+    """Of different workers, each time by itself; a shorter time may be a difference of clocks."""
+    held = (
+        ("W1", 0, 10_000),
+        ("W2", 9_950, 20_000),
+        ("W3", 19_000, 25_000),
+        ("W3", 24_000, 40_000),
+        ("W1", 30_000, 31_000),
+    )
+    bars = tuple(Bar(Unit("A"), *one) for one in held)
+    drawn = svg(Picture(0, 40_000, bars, (), ()), "x")
+    titles = [title.text or "" for title in ET.fromstring(drawn).iter("{http://www.w3.org/2000/svg}title")]  # noqa: S314
+    assert [title for title in titles if "two owners" in title] == ["two owners at once, 1 s"] * 2
+    assert "two owners at once" in texts(drawn)
+    assert "two owners at once" not in texts(svg(Picture(0, 40_000, bars[:2], (), ()), "x"))
+
+
+def test_the_axis_says_when_it_begins() -> None:
+    """If instants are real ones."""
+    picture = Picture(
+        1_795_247_702_500, 1_795_247_706_521, (Bar(Unit("A"), "W1", 1_795_247_702_500, 1_795_247_706_521),)
+    )
+    assert "0 s is 2026-11-21 07:55:02.500 UTC" in texts(svg(picture, "x", dated=True))
+    assert not any("UTC" in text for text in texts(svg(picture, "x")))
+
+
 def test_flags_of_rounds_at_one_time_stand_below_each_other() -> None:
     """Four rounds within 30 ms of ten seconds: four flags, one below the other; the last ones hang to the left."""
     marks = tuple(Mark(9_900 + 10 * n, n, "W1", 0) for n in range(4))

@@ -2,8 +2,8 @@
 
 At the top are the rounds, each with its generation, its leader and the delay it announced; then a row for each worker,
 then one for each unit. A bar is a process, or a unit that runs on a worker, in that worker's shade; two workers with a
-unit at once share its row. A hatched background is a scheduled delay: units of the lost worker are dark there. Long
-quiet stretches are shortened and labelled with their length. Same picture, same bytes.
+unit at once share its row, in a red frame if that lasts. A hatched background is a scheduled delay: units of the lost
+worker are dark there. Long quiet stretches are shortened and labelled with their length. Same picture, same bytes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from fsm.render.timeline.scale import Scale, scale
-from fsm.render.wording import markup
+from fsm.render.wording import markup, utc
 
 WIDTH, MARGIN, LETTER, ROW = 960, 16, 5.9, 24
 """Sizes in pixels: the axis, the outer margin, a letter in small print, a lane."""
@@ -23,6 +23,9 @@ THINNEST = 2.5
 """The minimum distance of two lines in pixels."""
 TO_SCALE_MS = 600_000
 """The length of a picture up to which no stretch is shortened: ten minutes."""
+TWICE_MS = 100
+"""Two owners at once are marked if that lasts longer, as the audit reports them: clocks of two hosts differ."""
+TWICE = "two owners at once"
 WAITS = "scheduled delay: lost work waits"
 SHADES = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d", "#bab0ac")
 
@@ -38,6 +41,7 @@ text{font:11px Helvetica,Arial,sans-serif;fill:#1f2933}
 .floor{stroke:#e4e7eb}
 .tick{stroke:#52606d}
 .round{stroke:#52606d;stroke-dasharray:3,3}
+.twice{fill:#e3001f;fill-opacity:.15;stroke:#e3001f;stroke-width:1.5}
 .leads{fill:#1f2933;stroke:#fff}
 """.replace("\n", "")
 HATCH = (
@@ -167,9 +171,11 @@ def seconds(ms: int, step_ms: int = 100) -> str:
     return f"{ms / 1000:.{digits}f} s".replace(".0 s", " s")
 
 
-def svg(picture: Picture, title: str) -> str:
-    """The picture as an SVG document."""
+def svg(picture: Picture, title: str, *, dated: bool = False) -> str:
+    """The picture as an SVG document. `dated`: its instants are real ones, and that of its begin stands at the axis."""
     sheet = _Sheet(picture)
+    if dated:
+        sheet.height += 18
     size = f'width="{sheet.width}" height="{sheet.height}" viewBox="0 0 {sheet.width} {sheet.height}"'
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size}>',
@@ -184,6 +190,11 @@ def svg(picture: Picture, title: str) -> str:
         *_units(sheet),
         *_draw_breaks(sheet),
         *_axis(sheet),
+        *(
+            [f'<text x="{sheet.left}" y="{sheet.bottom + 34}">0 s is {utc(picture.start_ms)} UTC</text>']
+            if dated
+            else []
+        ),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
@@ -201,6 +212,8 @@ class _Sheet:
         self.top = LEGEND + 24 + FLAG * rows
         self.unit_top = self.top + ROW * len(picture.workers) + 30
         self.bottom = self.unit_top + ROW * len(picture.units) + 4
+        self.twice = {unit: list(_find_twice(picture, unit)) for unit in picture.units}
+        """Unit -> the times in which it has two owners."""
         self.width = self.left + round(self.axis.width) + 3 * MARGIN
         self.height = self.bottom + 34
 
@@ -245,6 +258,10 @@ def _legend(sheet: _Sheet) -> Iterator[str]:
         yield f'<rect x="{x:.1f}" y="{LEGEND - 10}" width="12" height="12" fill="{sheet.shade(worker)}"/>'
         yield f'<text x="{x + 17:.1f}" y="{LEGEND}">{markup(worker)}</text>'
         x += 17 + LETTER * len(worker) + 16
+    if any(sheet.twice.values()):
+        yield f'<rect class="twice" x="{x:.1f}" y="{LEGEND - 10}" width="24" height="12"/>'
+        yield f'<text x="{x + 29:.1f}" y="{LEGEND}">{TWICE}</text>'
+        x += 29 + LETTER * len(TWICE) + 16
     if not any(mark.leader for mark in sheet.picture.marks):
         return
     yield f'<rect x="{x:.1f}" y="{LEGEND - 10}" width="24" height="12" fill="url(#delay)" stroke="#ecc97f"/>'
@@ -336,6 +353,22 @@ def _units(sheet: _Sheet) -> Iterator[str]:
             ends[row : row + 1] = [end_ms]
             half = row % 2 if shared else None
             yield from _draw_bar(sheet, (start_ms, end_ms), top, worker, f"{unit} on {worker}", half=half)
+        for start_ms, end_ms in sheet.twice[unit]:
+            left, right = sheet.x(start_ms), sheet.x(end_ms)
+            place = f'x="{left:.1f}" y="{top + 1}" width="{max(THINNEST, right - left):.1f}" height="{ROW - 2}"'
+            yield f'<rect class="twice" {place}><title>{TWICE}, {seconds(end_ms - start_ms)}</title></rect>'
+
+
+def _find_twice(picture: Picture, unit: Any) -> Iterator[tuple[int, int]]:
+    """The visible times longer than `TWICE_MS` in which two workers have the unit."""
+    held = Bar(unit, "", 0, 0)
+    for bar in sorted(
+        (bar for bar in picture.bars if bar.unit == unit), key=lambda b: (b.start_ms, b.end_ms, b.worker)
+    ):
+        until_ms = min(bar.end_ms, held.end_ms)
+        if until_ms - bar.start_ms > TWICE_MS and bar.worker != held.worker and picture.shows(bar.start_ms, until_ms):
+            yield bar.start_ms, until_ms
+        held = max(held, bar, key=lambda b: b.end_ms)
 
 
 def _lane(sheet: _Sheet, name: str, top: int) -> Iterator[str]:
