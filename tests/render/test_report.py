@@ -495,6 +495,20 @@ def test_a_clean_log_is_said_to_be_clean() -> None:
     assert "Checked: partitions with two owners or none" in text
 
 
+@pytest.mark.parametrize(
+    ("more", "headline"),
+    [
+        ({"ownerless_groups": 1}, "No verdict on ownership: no line tells who owned its partitions"),
+        ({"unreadable": (Unreadable("a.gz", "cut"),)}, "Nothing is wrong in what was read, but 1 file was not read, or"),
+        ({"unreadable": (Unreadable("a.gz", "cut"),), "unreadable_hidden": 2}, "but 3 files were not read, or not to"),
+    ],
+)
+def test_a_verdict_is_no_better_than_what_was_read(more: dict[str, Any], headline: str) -> None:
+    text = Page(render(replace(INCIDENT, findings=(), inputs=Inputs(files=2, records=12, **more)))).text
+    assert headline in text
+    assert "Nothing is wrong in what these logs show" not in text
+
+
 def test_warnings_alone_are_no_errors() -> None:
     """The headline says that there are no errors."""
     page = Page(render(replace(INCIDENT, findings=(HOLE,))))

@@ -271,6 +271,9 @@ def _verdict(report: Report, index: Index) -> tuple[str, str]:
     if count := report.inputs.ownerless_groups:
         which = "its partitions" if index.groups == 1 else f"the partitions of {wording.many(count, 'group')}"
         return "blind", f"No verdict on ownership: no line tells who owned {which}"
+    if count := len(report.inputs.unreadable) + report.inputs.unreadable_hidden:
+        files = wording.many(count, "file was", "files were")
+        return "blind", f"Nothing is wrong in what was read, but {files} not read, or not to the end"
     return "good", "Nothing is wrong in what these logs show"
 
 
