@@ -1,4 +1,4 @@
-"""What the coordinator prints, line by line, in the words of 4.0 to 4.4."""
+"""What the coordinator prints, line by line, in the words of 0.11 to 4.4."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ TOPIC, OTHER = "5Y6cx24zR4681KyGg4shiw", "8s1lnmxkSK2e4GljFsdRJw"
 
 def told(message: str, logger: str = MANAGER, level: str = "INFO") -> list[TraceRecord] | None:
     """The records of one line of the coordinator."""
-    line = f"[2026-11-21 08:19:42,138] {level} {SHARD}{message} ({logger})"
+    return read(f"{SHARD}{message} ({logger})", level)
+
+
+def read(message: str, level: str = "INFO") -> list[TraceRecord] | None:
+    """The records of one line of a broker."""
+    line = f"[2026-11-21 08:19:42,138] {level} {message}"
     (entry,) = from_bytes(line.encode(), FORMATS)
     found = records_of(entry, UTC)
     return None if found is None else list(found)
@@ -109,6 +114,92 @@ def test_what_becomes_of_members(  # noqa: PLR0917  the columns of the cases
     record = one(message)
     assert (record.kind, record.group, record.member_id) == (kind, group, member_id)
     assert (record.instance_id, record.detail) == (instance_id, detail)
+
+
+OLDER_STATES = (
+    ("Preparing to rebalance group g h with old generation 3 (__consumer_offsets-7)", "PREPARING_REBALANCE", 3, ""),
+    (
+        (
+            "Preparing to rebalance group g h in state Stable with old generation 3 (__consumer_offsets-7) (reason: "
+            "removing member m on heartbeat expiration)"
+        ),
+        *("PREPARING_REBALANCE", 3, "removing member m on heartbeat expiration"),
+    ),
+    ("Stabilized group g h generation 4 (__consumer_offsets-7)", "COMPLETING_REBALANCE", 4, ""),
+    ("Stabilized group g h generation 4 (__consumer_offsets-7) with 2 members", "COMPLETING_REBALANCE", 4, "2 members"),
+    ("Assignment received from leader for group g h for generation 4", "STABLE", 4, ""),
+    (
+        (
+            "Assignment received from leader for group g h for generation 4. The group has 2 members, 0 of which are "
+            "static."
+        ),
+        *("STABLE", 4, "2 members, 0 of which are static"),
+    ),
+    ("Group g h with generation 5 is now empty (__consumer_offsets-7)", "EMPTY", 5, ""),
+    ("Unloading group metadata for g h with generation 5", "DEAD", 5, ""),
+    ("Loading group metadata for g h with generation 5", "", 5, ""),
+)
+OLDER_MEMBERS = (
+    ("Member m in group g h has failed, removing it from the group", "fenced", "", "SESSION_EXPIRED"),
+    ("Member m in group g h has left, removing it from the group", "left", "", ""),
+    (
+        "Member[group.instance.id Some(i), member.id m] in group g h has left, removing it from the group",
+        *("left", "i", ""),
+    ),
+    (
+        (
+            "Member MemberMetadata(memberId=m, groupInstanceId=None, clientId=c, clientHost=/10.0.0.1, "
+            "sessionTimeoutMs=45000, rebalanceTimeoutMs=300000, supportedProtocols=List(range)) has left group g h "
+            "through explicit `LeaveGroup`; client reason: the consumer is being closed"
+        ),
+        *("left", "", "the consumer is being closed"),
+    ),
+    ("Pending member with memberId=m has left group g h through explicit `LeaveGroup` request", "left", "", ""),
+    (
+        (
+            "Dynamic Member with unknown member id joins group g h in Empty state. Created a new member id m for this "
+            "member and add to the group."
+        ),
+        *("joined", "", "classic"),
+    ),
+    ("Adding new static member Some(i) to group g h with member id m.", "joined", "i", "classic"),
+    (
+        (
+            "Static member Some(i) of group g h with unknown member id rejoins, assigning new member id n, while old "
+            "member id m will be removed."
+        ),
+        *("fenced", "i", "FENCED_INSTANCE_ID"),
+    ),
+)
+OLDER = "[GroupCoordinator 3]: {} (kafka.coordinator.group.GroupCoordinator)"
+
+
+@pytest.mark.parametrize(("message", "state", "epoch", "detail"), OLDER_STATES)
+def test_states_of_groups_before_4_0(message: str, state: str, epoch: int, detail: str) -> None:
+    """Kafka 0.11 to 3.9: `kafka.coordinator.group.GroupCoordinator`, without a group in brackets."""
+    (record,) = read(OLDER.format(message)) or ()
+    assert (record.kind, record.machine, record.next_state) == ("group_state", "classic-group", state)
+    assert (record.group, record.epoch, record.detail, record.thread) == ("g h", epoch, detail, "coordinator")
+
+
+@pytest.mark.parametrize(("message", "kind", "instance_id", "detail"), OLDER_MEMBERS)
+def test_what_becomes_of_members_before_4_0(message: str, kind: str, instance_id: str, detail: str) -> None:
+    (record,) = read(OLDER.format(message)) or ()
+    assert (record.kind, record.group, record.member_id) == (kind, "g h", "m")
+    assert (record.instance_id, record.detail) == (instance_id, detail)
+
+
+@pytest.mark.parametrize(
+    ("message", "records"),
+    [
+        ("Startup complete.", []),
+        ("Removed 2 offsets associated with deleted partitions: t-0.", []),
+        ("Static member joins during Stable stage will not trigger rebalance.", []),
+        ("Member m in group g was seen in a new light", None),
+    ],
+)
+def test_other_lines_before_4_0(message: str, records: list[TraceRecord] | None) -> None:
+    assert read(OLDER.format(message)) == records
 
 
 @pytest.mark.parametrize(

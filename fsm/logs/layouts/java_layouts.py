@@ -31,6 +31,7 @@ def kafka(entry: str, zone: tzinfo) -> Message | None:
     if head is None:
         return None
     start = entry.find(_KAFKA_PACKAGE, head.end())  # faster than a search for the pattern
+    start = start if start >= 0 else entry.find(_SCALA_PACKAGE, head.end())
     logger = _KAFKA_LOGGER.search(entry, start) if start >= 0 else None
     minute, seconds, milliseconds, level = head.groups()
     ts_ms = _compute_ms(minute, seconds, milliseconds, zone)
@@ -89,8 +90,8 @@ def kafka_line(message: Message) -> str:
 
 _KAFKA_TIME = r"\[(\d{4}-\d\d-\d\d \d\d:\d\d):(\d\d),(\d{3})\]"
 _KAFKA_HEAD = re.compile(_KAFKA_TIME + rf" ({LEVELS}) {{1,2}}", re.ASCII)
-_KAFKA_PACKAGE = " (org.apache.kafka."
-_KAFKA_CLASS = re.compile(r" \((org\.apache\.kafka\.[\w.$]{1,200})(?::\d{1,6})?\)", re.ASCII)
+_KAFKA_PACKAGE, _SCALA_PACKAGE = " (org.apache.kafka.", " (kafka."
+_KAFKA_CLASS = re.compile(r" \(((?:org\.apache\.)?kafka\.[\w.$]{1,200})(?::\d{1,6})?\)", re.ASCII)
 _KAFKA_LOGGER = re.compile(_KAFKA_CLASS.pattern + r"(?=\n|\Z)", re.ASCII)
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d):(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?(?![\d:])", re.ASCII)
 _SPRING_TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,]\d{3}(?:Z|[+-]\d\d:?\d\d)?"

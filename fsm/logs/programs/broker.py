@@ -1,10 +1,11 @@
-"""The group coordinator's log: what a Kafka broker logs about its groups, 4.0 to 4.4, at INFO and DEBUG.
+"""The group coordinator's log: what a Kafka broker logs about its groups, 0.11 to 4.4, at INFO and DEBUG.
 
 Every record has the thread `coordinator` and no client id, and so creates no member. Lines are logged while records are
 produced, before they are stored: a failed write leaves lines without effect. Share and streams groups have other state
 machines; lines about them are ignored.
 
-Source: `GroupMetadataManager`, `ClassicGroup` and `OffsetMetadataManager` of apache/kafka 4.4 (87943b2ff874).
+Source: `GroupMetadataManager`, `ClassicGroup` and `OffsetMetadataManager` of apache/kafka 4.4 (87943b2ff874); before
+Kafka 4.0 `GroupCoordinator`, which only had classic groups (branches 0.11.0 to 3.9).
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ _D = r"(?P<detail>.*)"
 _E = rf"(?P<epoch>{EPOCH})"
 _JOINS = r"joins the consumer group using the (?P<detail>\w+) protocol\."
 _LEAVES = rf"has left group through explicit `LeaveGroup` request; client reason: {_D}"
+_OPTION = rf"(?:None|Some\((?P<instance_id>{_TEXT})\))"
+_SOME = rf"(?:Some\()?(?P<instance_id>{_TEXT})\)?"
 _UNKNOWN = rf"Static member with groupInstanceId={_I} and unknown member id joins group {_G} in \w+ state\."
 _ID = r"[\w-]{21}[AQgw]"
 """A topic id in text form: 16 bytes, so that the last character encodes only two bits."""
@@ -177,37 +180,72 @@ _IN_GROUP = (
 # The group is in the middle of the message, or missing.
 _WITHOUT_PREFIX = (
     _rule(
-        rf"Preparing to rebalance group {_G} in state \w+ with old generation {_E} (?:\(\S+\) )?\(reason: {_D}\)\.?",
+        rf"Preparing to rebalance group {_G} (?:in state \w+ )?with old generation {_E}(?: \(\S+\))?"
+        rf"(?: \(reason: {_D}\))?\.?",
         _read_state(CLASSIC, "PREPARING_REBALANCE"),
     ),
     _rule(
-        rf"Stabilized group {_G} generation {_E} (?:\(\S+\) )?with (?P<detail>\d+ members)\.?",
+        rf"Stabilized group {_G} generation {_E}(?: \(\S+\))?(?: with (?P<detail>\d+ members))?\.?",
         _read_state(CLASSIC, "COMPLETING_REBALANCE"),
     ),
     _rule(
-        rf"Assignment received from leader {_TEXT} for group {_G} for generation {_E}\. The group has (?P<detail>.*)\.",
+        rf"Assignment received from leader(?: {_TEXT})? for group {_G} for generation {_E}"
+        r"(?:\. The group has (?P<detail>.*)\.)?",
         _read_state(CLASSIC, "STABLE"),
     ),
     _rule(rf"Group {_G} with generation {_E} is now empty.*", _read_state(CLASSIC, "EMPTY")),
     _rule(rf"Group {_G} removed dynamic members who haven't joined: {_D}", emit(Kind.ERROR)),
     _rule(rf"Group {_G} (?P<detail>could not complete rebalance because no members rejoined)\.", emit(Kind.ERROR)),
-    _ignore(r"(?:Dynamic member with unknown member id|Static member which) joins .*"),
+    _rule(
+        rf"(?:Dynamic|Static) Member with unknown member id joins group {_G} in \w+ state\. "
+        rf"Created a new member id {_M} for this member and add to the group\.",
+        emit(Kind.JOINED, detail="classic"),
+    ),
+    _rule(rf"Dynamic Member with specific member id {_M} joins group {_G} in .*", emit(Kind.JOINED, detail="classic")),
+    _rule(
+        rf"Adding new static member {_SOME} to group {_G} with member id {_M}\.", emit(Kind.JOINED, detail="classic")
+    ),
+    _ignore(r"(?:Dynamic member with unknown member id (?:re)?joins|Static member which joins) .*"),
     _rule(
         rf"Pending dynamic member with id {_M} joins group {_G} in \w+ state\. .*", emit(Kind.JOINED, detail="classic")
     ),
     _rule(
-        rf"{_UNKNOWN} Created a new member id {_M} for this member and added to the group\.",
+        rf"{_UNKNOWN} Created a new member id {_M} for this member and add(?:ed)? to the group\.",
         emit(Kind.JOINED, detail="classic"),
     ),
     _rule(
         rf"{_UNKNOWN} Replacing previously mapped member {_M} with this groupInstanceId\.",
         _read_fenced("FENCED_INSTANCE_ID"),
     ),
-    _rule(rf"(?:Member {_M} in group {_G} has failed, removing it from the group\.)", _read_fenced("SESSION_EXPIRED")),
+    _rule(
+        rf"Static member {_SOME} of group {_G} with unknown member id rejoins, assigning new member id \S+, "
+        rf"while old member id {_M} will be removed\.",
+        _read_fenced("FENCED_INSTANCE_ID"),
+    ),
+    _rule(rf"Member {_M} in group {_G} has failed, removing it from the group\.?", _read_fenced("SESSION_EXPIRED")),
+    _rule(rf"Member {_M} in group {_G} has left, removing it from the group", emit(Kind.LEFT)),
+    _rule(
+        rf"Member\[group\.instance\.id {_OPTION}, member\.id {_M}\] in group {_G} has left, .*",
+        emit(Kind.LEFT),
+    ),
+    _rule(
+        rf"Member MemberMetadata\(memberId={_M}, groupInstanceId={_OPTION}, clientId=.*\) "
+        rf"has left group {_G} through explicit `LeaveGroup`; client reason: {_D}",
+        emit(Kind.LEFT),
+    ),
+    _rule(rf"Pending member with memberId={_M} has left group {_G} through explicit .*", emit(Kind.LEFT)),
+    _rule(rf"Pending member {_M} is leaving group {_G}\.", emit(Kind.LEFT)),
+    _rule(rf"Unloading group metadata for {_G} with generation {_E}", _read_state(CLASSIC, "DEAD")),
+    _rule(rf"Loading group metadata for {_G} with generation {_E}", _read_state(CLASSIC)),
+    _ignore(
+        r"(?:Starting up|Startup complete|Shutting down|Shutdown complete|Elected as |Resigned as |Removed \d+ offsets "
+        r"|The following offsets |Failed to (?:write|persist) |Setting empty |Sending empty |Attempt to add |Member id "
+        r"|Received unexpected |Static member joins during |Could not fetch offsets ).*"
+    ),
     _ignore(r"Pending member .* has been removed after session timeout expiration\."),
     _ignore(r"Request memberId=.* for static member with groupInstanceId=.* is fenced by existing .*"),  # no group
     _ignore(rf"Group leader \[memberId: {_M}, groupInstanceId: .*"),
-    _rule(rf"Group {_G} removed members who haven't sent their sync requests: {_D}", emit(Kind.ERROR)),
+    _rule(rf"Group {_G} removed members who haven't sent their sync requests?: {_D}", emit(Kind.ERROR)),
     _ignore(r"Group .* is dead, skipping .*"),
     _rule(rf"Loaded consumer group {_G} with (?P<detail>\d+ members)\.", _read_state(CONSUMER)),
     _rule(rf"Loaded classic group {_G} with (?P<detail>\d+ members)\.", _read_state(CLASSIC)),
@@ -226,10 +264,10 @@ _WITHOUT_PREFIX = (
 
 
 _RULES_IN_GROUP, _RULES_WITHOUT_PREFIX = by_word(_IN_GROUP), by_word(_WITHOUT_PREFIX)
-_PREFIX = re.compile(r"\[GroupCoordinator id=\d{1,10}(?: topic=\S{1,249} partition=\d{1,10})?\] ")
+_PREFIX = re.compile(r"\[GroupCoordinator (?:\d{1,10}\]:|id=\d{1,10}(?: topic=\S{1,249} partition=\d{1,10})?\]) ")
 _GROUP = re.compile(r"\[Group(?:Id)?[ =](?P<group>[^\n]{1,300}?)\](?P<other>\[)? ?")
 _OFFSETS = "OffsetMetadataManager"
-_STRICT = frozenset({"GroupMetadataManager", "ClassicGroup"})
+_STRICT = frozenset({"GroupMetadataManager", "ClassicGroup", "GroupCoordinator"})
 """Classes that only log about groups: a message without a rule was not understood."""
 _COMMITTED = re.compile(
     rf"Committing offsets -?\d+ for partition (?P<id>{_ID})-(?P<topic>[\w.-]{{1,249}})-0 from member ", re.ASCII
@@ -267,14 +305,14 @@ def _apply(rules: Mapping[str, tuple[Rule, ...]], message: JavaMessage, text: st
     return NO_BEARING if _OTHER_GROUPS.search(text) else None
 
 
-CLIENT = Client("broker", (b"[GroupCoordinator id=",), understand)
+CLIENT = Client("broker", (b"[GroupCoordinator ",), understand)
 FORMATS = (
     Format(
         name="broker",
         layout="kafka",
         first=b"[",
         header=KAFKA_HEADER,
-        candidate=re.compile(rb" \[GroupCoordinator id=\d"),
+        candidate=re.compile(rb" \[GroupCoordinator (?:id=)?\d"),
         parse=reading(kafka, CLIENT),
         needles=CLIENT.marks,
         reach=KAFKA_REACH,
