@@ -1,4 +1,4 @@
-"""`fsm.logs.programs.librdkafka`: lines of librdkafka 2.16.0 and what they mean."""
+"""`fsm.logs.programs.librdkafka`: lines of librdkafka 2.16.0, and of releases before 1.6, and what they mean."""
 
 from __future__ import annotations
 
@@ -326,6 +326,71 @@ def test_leaving_a_state_that_waits_for_the_application_ends_the_callback() -> N
 def test_only_an_answer_ends_an_assigned_callback(states: str, kinds: list[str]) -> None:
     """An assignment that a close takes back before the application answered has no `ASSIGN_END`."""
     assert [one["kind"] for one in told(f'CGRPJOINSTATE|Group "g1" changed join state {states} (state up)')] == kinds
+
+
+BEFORE_1_6 = [
+    (
+        'CGRPSTATE|Group "g1" changed state wait-broker-transport -> up (v1, join-state init)',
+        [{"kind": "coordinator_found", "group": "g1"}],
+    ),
+    (
+        'CGRPJOINSTATE|Group "g1" changed join state wait-assign-rebalance_cb -> assigned (v5, state up)',
+        [{"kind": "assign_end", "group": "g1"}],
+    ),
+    (
+        'CGRPJOINSTATE|Group "g1" changed join state wait-revoke-rebalance_cb -> wait-unassign (v5, state up)',
+        [{"kind": "revoke_end", "group": "g1"}],
+    ),
+    ('CGRPJOINSTATE|Group "g1" changed join state init -> wait-join (v1, state up)', []),
+    (
+        (
+            'ASSIGN|Group "g1": delegating assign of 2 partition(s) to application rebalance callback on queue '
+            "rd_kafka_cgrp_new: new assignment"
+        ),
+        [{"kind": "assign_begin", "group": "g1", "detail": "2 partition(s): new assignment"}],
+    ),
+    (
+        (
+            'ASSIGN|Group "g1": delegating revoke of 2 partition(s) to application rebalance callback on queue '
+            "rd_kafka_cgrp_new: max.poll.interval.ms exceeded"
+        ),
+        [{"kind": "revoke_begin", "group": "g1", "detail": "2 partition(s): max.poll.interval.ms exceeded"}],
+    ),
+    ('ASSIGN|Group "g1": assigning 2 partition(s) in join state wait-assign-rebalance_cb', []),
+    (
+        (
+            'HEARTBEAT|Group "g1" heartbeat error response in state up (join state started, 2 partition(s) assigned): '
+            "Broker: Unknown member"
+        ),
+        [{"kind": "fenced", "group": "g1", "detail": "UNKNOWN_MEMBER_ID"}],
+    ),
+    ("HEARTBEAT|Heartbeat failed: Broker: Unknown member: resetting member-id", []),
+    ('REBALANCE|Group "g1" is rebalancing in state up (join-state started) with assignment: group rejoin', []),
+    (
+        'REJOIN|Group "g1" rejoining in join-state started with an assignment',
+        [{"kind": "joining", "group": "g1"}],
+    ),
+    ('JOIN|b:9092/1: Joining group "g1" with 1 subscribed topic(s)', [{"kind": "joining", "group": "g1"}]),
+    (
+        (
+            "JOINGROUP|JoinGroup response: GenerationId 7, Protocol range, LeaderId a-1 (me), my MemberId a-1, "
+            "1 members in group: (no error)"
+        ),
+        [{"kind": "joined", "member_id": "a-1", "epoch": 7}],
+    ),
+    (
+        "COMMIT|b:9092/1: OffsetCommit for 1 partition(s): cgrp auto commit timer: returned: Broker: Unknown member",
+        [{"kind": "commit_failed", "detail": "UNKNOWN_MEMBER_ID"}],
+    ),
+    ("COMMIT|b:9092/1: OffsetCommit for 1 partition(s): cgrp auto commit timer: returned: Success", []),
+    ('LEAVE|Group "g1": leave', [{"kind": "leave_begin", "group": "g1"}]),
+]
+
+
+@pytest.mark.parametrize(("said", "records"), BEFORE_1_6, ids=[said[:60] for said, _ in BEFORE_1_6])
+def test_words_of_releases_before_1_6(said: str, records: list[dict[str, object]]) -> None:
+    """0.11 to 1.5: eager only, with other join states. A callback begins and ends as it does today."""
+    assert told(said) == records
 
 
 def test_an_expired_poll_announces_a_leave() -> None:

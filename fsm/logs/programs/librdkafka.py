@@ -3,7 +3,8 @@
 There are two layouts: librdkafka's own on stderr, `%7|1795220705.601|MEMBERID|A#consumer-1| [thrd:app]: text`, and the
 one that passes the same text through Python's logging, `1795220705.601|DEBUG|MEMBERID [A#consumer-1] [thrd:app]: text`.
 Most lines need `debug=cgrp`; MAXPOLL, SESSTMOUT, COMMITFAIL and FATAL are always logged. Texts are those of librdkafka
-2.16.0 (`rdkafka_cgrp.c`, `rdkafka_request.c`). Every line is a separate entry, including the lines of a list.
+2.16.0 (`rdkafka_cgrp.c`, `rdkafka_request.c`) and, before the join states of 1.6, of 0.11.0 to 1.5.3. Every line is a
+separate entry, including the lines of a list.
 
 The meaning of the records:
 
@@ -200,6 +201,15 @@ def _convert_state(name: str) -> str:
     return name.upper().replace("-", "_")
 
 
+_ANSWERED_BEFORE_1_6 = {"wait-assign-rebalance_cb": Kind.ASSIGN_END, "wait-revoke-rebalance_cb": Kind.REVOKE_END}
+
+
+def _read_older_join_state(head: _Head, found: _Found) -> _Records:
+    """Before 1.6 the join states were those of another machine."""
+    kind = _ANSWERED_BEFORE_1_6.get(found["state"])
+    return () if kind is None else (head.record(kind, group=found["group"]),)
+
+
 _REACHED = {"up": Kind.COORDINATOR_FOUND, "term": Kind.CLOSE_END}
 """States of the connection to the group's coordinator."""
 
@@ -282,9 +292,12 @@ def _read_refusal(head: _Head, found: _Found) -> _Records:
 def _read_join_answer(head: _Head, found: _Found) -> _Records | None:
     # Member ids contain the client id, which may contain anything: parsed from the end.
     before, counted, after = found["rest"].rpartition(", member metadata count ")
+    error = after.partition(": ")[2]
+    if not counted:  # before 1.6
+        before, _, error = found["rest"].rpartition(" members in group: ")
+        before = before.rpartition(", ")[0]
     _, named, member_id = before.rpartition(", my MemberId ")
-    _, separator, error = after.partition(": ")
-    if not (counted and named and separator):
+    if not (named and error):
         return None
     if error != "(no error)":
         return _read_refusal(head, {"error": error})
@@ -318,11 +331,12 @@ _EPOCH = r"(?P<epoch>-?\d{1,9})"
 _ERROR = r"(?P<error>.*)"
 _FULL = r'"(?P<full>[^"]*)"'
 _MEMBER_ID = r'"(?P<member_id>[^"]*)"'
-_STATES = r"(?P<state>[a-z-]+) -> (?P<next_state>[a-z-]+)"
-_IN_STATE = r"in state [a-z-]+ \(join-state [a-z-]+"
+_STATES = r"(?P<state>[a-z_-]+) -> (?P<next_state>[a-z_-]+)"
+_IN_STATE = r"in state [a-z-]+ \(join[- ]state [a-z_-]+"
 _COUNT = r"(?P<count>\d{1,9})"
 _TOPIC_PARTITION = r"(?P<topic>\S+) \[(?P<partition>\d{1,9})\]"
 _QUEUED = r"partition\(s\) to application on queue [^ ]+: (?P<reason>.*)"
+_QUEUED_BEFORE_1_6 = r"partition\(s\) to application rebalance callback on queue [^ ]+: (?P<reason>.*)"
 _KIP_848 = "ConsumerGroupHeartbeat"
 _REQUEST = (
     rf'{_FROM}{_KIP_848} of member id {_MEMBER_ID}, group id "(?P<group>[^"]*)", generation id {_EPOCH}, '
@@ -336,15 +350,15 @@ _COORDINATOR_GONE = (
 _HEARTBEAT_NOISE = (
     r"(?:Expediting next heartbeat|Metadata not found|Metadata available|No metadata to request|Not reconciling"
     r"|Reconciliation in progress|Acknowledging target|Revoking assignment as lost|Heartbeat response: discarding"
-    r"|Heartbeat failed due to coordinator|ShareGroupHeartbeat).*"
+    r"|Heartbeat failed|ShareGroupHeartbeat).*"
 )
 _REBALANCE = (
     rf"{_GROUP} (?:initiating rebalance|is rebalancing) \([A-Z]+\) {_IN_STATE}\) with {_COUNT} assigned "
     r"partition\(s\): (?P<reason>.*)"
 )
 _REBALANCE_NOISE = (
-    rf"{_GROUP}(?: initiating rebalance|: revoking all| revoking|: consumer is terminating|: skipping"
-    r"|: rebalance \([A-Z]+\) already in progress).*"
+    rf"{_GROUP}(?: initiating rebalance| is rebalancing in|: revoking all| revoking|: consumer is terminating"
+    r"|: skipping|: rebalance \([A-Z]+\) already in progress).*"
 )
 _RESTARTED_LIST = (
     rf"{_GROUP}: (?:effective subscription list changed|clearing subscribed topics list|no topics in metadata).*"
@@ -353,7 +367,7 @@ _REJOIN = rf"{_GROUP}: (?:J|Rej)oining group (?:without an assignment|with {_N} 
 _LEFT = rf"(?:LeaveGroup|{_KIP_848}) response (?:received in state [a-z-]+|error in state [a-z-]+: {_ERROR})"
 _LEAVE_NOISE = rf"(?:{_GROUP}: leave \(in state [a-z-]+\): .* already in-transit|{_FROM}Share consumer: .*)"
 _COMMIT_NOISE = rf"(?:{_FROM}Committing offsets|{_GROUP}: unable to OffsetCommit|Deferring|OffsetCommit internal) .*"
-_LATE_COMMIT = rf"{_FROM}OffsetCommit for -?{_N} partition\(s\) in join-state .*: returned: {_ERROR}"
+_LATE_COMMIT = rf"{_FROM}OffsetCommit for -?{_N} partition\(s\)(?: in join-state|:) .*: returned: {_ERROR}"
 
 # fmt: off
 _TEXTS: dict[str, tuple[tuple[str, Kind | _Reader | None], ...]] = {
@@ -362,9 +376,10 @@ _TEXTS: dict[str, tuple[tuple[str, Kind | _Reader | None], ...]] = {
     "MEMBERID": (
         (rf'{_GROUP}: updating member id "(?P<old>[^"]*)" -> {_MEMBER_ID}',                       _read_member_id),),
     "CGRPSTATE": (
-        (rf"{_GROUP} changed state {_STATES} \(join-state [a-z-]+\)",                             _read_cgrp_state),),
+        (rf"{_GROUP} changed state {_STATES} \((?:v{_N}, )?join-state [a-z_-]+\)",                _read_cgrp_state),),
     "CGRPJOINSTATE": (
-        (rf"{_GROUP} changed join state {_STATES} \(state [a-z-]+\)",                             _read_join_state),),
+        (rf"{_GROUP} changed join state {_STATES} \(state [a-z-]+\)",                             _read_join_state),
+        (rf"{_GROUP} changed join state {_STATES} \(v{_N}, state [a-z-]+\)",                _read_older_join_state)),
     "SUBSCRIBE": (
         (rf"{_GROUP}: subscribe to new (?:unset )?subscription of 0 topics .*",                   Kind.UNSUBSCRIBED),
         (rf"{_GROUP}: (?:subscribe to|modifying|postponing|invoking) .*",                         _no_records)),
@@ -388,8 +403,10 @@ _TEXTS: dict[str, tuple[tuple[str, Kind | _Reader | None], ...]] = {
     "ASSIGN": (
         (rf"{_GROUP}: delegating (?:incremental )?assign of {_COUNT} {_QUEUED}", partial(_count, Kind.ASSIGN_BEGIN)),
         (rf"{_GROUP}: delegating (?:incremental )?revoke of {_COUNT} {_QUEUED}",                  _read_revoke),
+        (rf"{_GROUP}: delegating assign of {_COUNT} {_QUEUED_BEFORE_1_6}",          partial(_count, Kind.ASSIGN_BEGIN)),
+        (rf"{_GROUP}: delegating revoke of {_COUNT} {_QUEUED_BEFORE_1_6}",          partial(_count, Kind.REVOKE_BEGIN)),
         (rf"{_GROUP}: application \*assign\(\) call failed: (?P<detail>.*)",                      Kind.ERROR),
-        (rf"{_GROUP}(?:: new assignment of| running|: Consumer| [a-z-]+ assignment for) .*",      None),
+        (rf"{_GROUP}(?:: new assignment of|: assigning| running|: Consumer| [a-z-]+ assignment for) .*",      None),
         (r"(?: |range: ).*",                                                                      None)),
     "PARTADD": (
         (rf"{_GROUP}: add {_TOPIC_PARTITION}",                              partial(_read_partition, Kind.ADDED)),),
@@ -405,15 +422,16 @@ _TEXTS: dict[str, tuple[tuple[str, Kind | _Reader | None], ...]] = {
         (rf"{_GROUP}: (?P<detail>(?:internal|unexpected instruction) .*)",                        Kind.ERROR),
         (_REBALANCE_NOISE,                                                                        None)),
     "JOIN": (
-        (rf'{_FROM}Joining group "(?P<group>[^"]*)" with {_N} subscribed topic\(s\) and member id {_MEMBER_ID}',
+        (rf'{_FROM}Joining group "(?P<group>[^"]*)" with {_N} subscribed topic\(s\)(?: and member id {_MEMBER_ID})?',
                                                                                                   Kind.JOINING),
         (rf"{_GROUP}: (?:join with|postponing join|no matching topics) .*",                       None)),
     "REJOIN": (
         (_REJOIN,                                                                                 Kind.JOINING),
+        (rf"{_GROUP} rejoining in join-state [a-z_-]+ with(?:out)? an assignment",                Kind.JOINING),
         (rf"{_GROUP}(?: \(re\)joining|: subscription updated) .*",                                None)),
     "JOINGROUP": (
         (rf"JoinGroup response: GenerationId {_EPOCH}, (?P<rest>.*)",                             _read_join_answer),
-        (r"(?:I am elected leader|JoinGroup response: discarding|Unsupported assignment) .*",     None)),
+        (r"(?:I am elected leader|Elected leader|JoinGroup response: discarding|Unsupported assignment) .*",     None)),
     "SYNCGROUP": (
         (rf"SyncGroup response: {_ERROR} \({_N} bytes of MemberState data\)",                     _read_sync_answer),
         (r"SyncGroup response: discarding .*",                                                    None)),
@@ -431,11 +449,12 @@ _TEXTS: dict[str, tuple[tuple[str, Kind | _Reader | None], ...]] = {
     "COMMITFAIL": (
         (r"(?P<detail>Offset commit .*)",                                                         Kind.COMMIT_FAILED),),
     "LEAVE": (
-        (rf"{_GROUP}: leave \(in state [a-z-]+\)",                                                Kind.LEAVE_BEGIN),
+        (rf"{_GROUP}: leave(?: \(in state [a-z-]+\))?",                                           Kind.LEAVE_BEGIN),
         (rf"{_FROM}Leaving group",                                                                Kind.LEAVE_SENT),
         (_LEAVE_NOISE,                                                                            None)),
     "LEAVEGROUP": (
         (_LEFT,                                                                                   Kind.LEFT),
+        (r"LeaveGroup response: .*",                                                              Kind.LEFT),
         (r"ShareGroupHeartbeat .*",                                                               None)),
     "CLOSE": (
         (r"Closing consumer",                                                                     Kind.CLOSE_BEGIN),
