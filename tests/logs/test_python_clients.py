@@ -171,6 +171,63 @@ def test_kafka_python(text: str, kinds: list[Kind], values: dict[str, Any]) -> N
     assert told(kafka_python, text) == [record(kafka_python, kind, **values) for kind in kinds]
 
 
+@pytest.mark.parametrize(
+    ("text", "kinds", "values"),
+    [
+        ("Discovered coordinator 1 for group g", [Kind.COORDINATOR_FOUND], {}),
+        ("Successfully joined group g with generation 4", [Kind.JOINED, Kind.SYNCED], {"epoch": 4}),
+        (
+            (
+                "Setting newly assigned partitions set([TopicPartition(topic=u'foo', partition=0), "
+                "TopicPartition(topic=u'foo', partition=1)]) for group g"
+            ),
+            [Kind.ASSIGN_BEGIN],
+            {"partitions": FOO},
+        ),
+        (
+            "Heartbeat failed for group g: generation id is not  current.",
+            [Kind.FENCED],
+            {"detail": "ILLEGAL_GENERATION"},
+        ),
+        ("Heartbeat poll expired, leaving group", [Kind.POLL_EXPIRED], {"group": ""}),
+        ("Leaving consumer group (g).", [Kind.LEAVE_BEGIN, Kind.LEAVE_SENT], {}),
+        (
+            "Auto offset commit failed for group g: [Error 25] UnknownMemberIdError: g",
+            [Kind.FENCED],
+            {"detail": "UNKNOWN_MEMBER_ID"},
+        ),
+        ("Stopping heartbeat thread", [], {}),
+    ],
+)
+def test_words_of_kafka_python_up_to_2_1(text: str, kinds: list[Kind], values: dict[str, Any]) -> None:
+    """On Python 2 a printed set is a call, and its topics have a prefix."""
+    assert told(kafka_python, text) == [record(kafka_python, kind, **values) for kind in kinds]
+
+
+def test_a_set_of_python_2_is_kafka_pythons() -> None:
+    """Without a logger: aiokafka never ran there."""
+    text = "Revoking previously assigned partitions set([TopicPartition(topic=u'foo', partition=0)]) for group g"
+    assert not aiokafka.understand(Message(1000, text))
+    assert kafka_python.understand(Message(1000, text)) == (
+        record(kafka_python, Kind.REVOKE_BEGIN, partitions=(("foo", 0),)),
+    )
+
+
+def test_a_logger_with_one_word_beside_kafka_pythons() -> None:
+    """An application's own logger hardly has a dot; the column is the logger's all the same."""
+    lines = (
+        "INFO - __main__ - starting",
+        "INFO - kafka.coordinator - Discovered coordinator 0 for group g",
+        "INFO - kafka.coordinator - (Re-)joining group g",
+        "INFO - kafka.coordinator - Successfully joined group g with generation 4",
+        f"INFO - kafka.coordinator.consumer - Setting newly assigned partitions {SET} for group g",
+        "INFO - __main__ - got a message",
+    )
+    data = "".join(f"2026-11-21 07:55:0{i},000 - {line}\n" for i, line in enumerate(lines))
+    found = [one for entry in from_bytes(data.encode(), formats()) for one in parse_entry(entry, UTC)[1] or ()]
+    assert {(one.client_id, one.group) for one in found} == {("kafka-python", "g")}
+
+
 def test_a_cooperative_rebalance_of_kafka_python() -> None:
     """One line before both callbacks; revoked comes first, and neither where it has nothing."""
     text = f"Cooperative rebalance complete for group g: owned={SET}, assigned=set(), revoked=%s, added=%s"

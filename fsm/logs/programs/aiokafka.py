@@ -41,7 +41,7 @@ _WORDS = Words(_NAME, (
     (rf"Discovered coordinator \d{{1,10}} for group {GROUP}\Z",                          Kind.COORDINATOR_FOUND),
     (r"Marking the coordinator dead \(node [^)]{1,60}\) ?for group (?P<group>(?:(?!: ).){1,300})\.\Z",
                                                                                          Kind.COORDINATOR_LOST),
-    (rf"Revoking previously assigned partitions (?P<partitions>(?:frozen)?set.*) for group {GROUP}\Z",
+    (rf"Revoking previously assigned partitions (?P<partitions>(?:frozen)?set\((?!\[).*) for group {GROUP}\Z",
                                                                                          Kind.REVOKE_BEGIN),
     (rf"Setting newly assigned partitions (?P<partitions>.*) for group {GROUP}\Z",       Kind.ASSIGN_BEGIN),
     (rf"\(Re-\)joining group {GROUP}\Z",                                                 Kind.JOINING),

@@ -109,7 +109,7 @@ EPOCH = r"(?P<epoch>-?\d{1,9})"
 
 # -- values -------------------------------------------------------------------------------------------------
 
-_TOPIC_PARTITION = re.compile(r"TopicPartition\(topic='([^']{1,249})', partition=(\d{1,9})\)", re.ASCII)
+_TOPIC_PARTITION = re.compile(r"TopicPartition\(topic=u?'([^']{1,249})', partition=(\d{1,9})\)", re.ASCII)
 
 
 def topic_partitions(text: str) -> tuple[Partition, ...] | None:

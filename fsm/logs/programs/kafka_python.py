@@ -1,4 +1,5 @@
-"""Logs of kafka-python's consumer: classic protocol, eager and cooperative. Message texts of 3.0.12, logged at INFO.
+"""Logs of kafka-python's consumer: classic protocol, eager and cooperative. Message texts of 3.0.12 and of 1.4 to 2.1,
+logged at INFO.
 
 The line of a callback names its partitions and is printed when it begins; after a slow callback, a warning marks its
 end. A cooperative rebalance has one line before both of its callbacks. A fenced static member may log a single line,
@@ -57,6 +58,11 @@ def _read_leave(message: Message, values: Values) -> Records:
     return tuple(record(_NAME, message, kind, **values) for kind in (Kind.LEAVE_BEGIN, Kind.LEAVE_SENT))
 
 
+def _read_agreed(message: Message, values: Values) -> Records:
+    """Up to 2.1 the only line of a join, after the synchronisation."""
+    return tuple(record(_NAME, message, kind, **values) for kind in (Kind.JOINED, Kind.SYNCED))
+
+
 def _read_instance_taken(message: Message, values: Values) -> Records:
     fields = {name: value for name, value in values.items() if name in ("group", "instance_id")}
     return (record(_NAME, message, Kind.FATAL, detail="FENCED_INSTANCE_ID", **fields),)
@@ -86,12 +92,13 @@ def _make_request_rules() -> list[tuple[str, Kind | Build | None]]:
 # fmt: off
 _WORDS = Words(_NAME, (
     (r"Updating subscribed topics to: (?P<topics>\[.*)",                                 on_subscribed(_NAME)),
-    (rf"Discovered coordinator coordinator-\S{{1,40}} for group {GROUP}\Z",              Kind.COORDINATOR_FOUND),
+    (rf"Discovered coordinator (?:coordinator-)?\S{{1,40}} for group {GROUP}\Z",         Kind.COORDINATOR_FOUND),
     (rf"Marking the coordinator dead \(node [^)]{{1,60}}\) for group {GROUP}: (?P<detail>.*)", Kind.COORDINATOR_LOST),
     (rf"\(Re-\)joining group {GROUP}\Z",                                                 Kind.JOINING),
     (rf"Received member id {MEMBER_ID} for group {GROUP}; will retry join-group",        Kind.MEMBER_ID),
     (rf"Successfully joined group {GROUP} <Generation {EPOCH} \(member_id: (?P<member_id>.{{0,500}}?), protocol: ",
                                                                                          Kind.JOINED),
+    (rf"Successfully joined group {GROUP} with generation {EPOCH}\Z",                    _read_agreed),
     (rf"Revoking previously assigned partitions (?P<partitions>.*?) for group {GROUP}(?P<closes> on close)?\Z",
                                                                                          _read_revoked),
     (rf"Setting newly assigned partitions (?P<partitions>.*) for group {GROUP}\Z",       Kind.ASSIGN_BEGIN),
@@ -100,8 +107,11 @@ _WORDS = Words(_NAME, (
     (rf"Group {GROUP} lost membership; forcibly revoking (?P<partitions>.*)",            Kind.LOST_BEGIN),
     (r"Group .{1,300} is rebalancing",                                                   None),
     (r"Heartbeat: local member_id was not recognized",                        on_fenced(_NAME, "UNKNOWN_MEMBER_ID")),
-    (rf"Heartbeat failed for group {GROUP}: generation id is not current",    on_fenced(_NAME, "ILLEGAL_GENERATION")),
+    (rf"Heartbeat failed for group {GROUP}: generation id is not {{1,2}}current",
+                                                                             on_fenced(_NAME, "ILLEGAL_GENERATION")),
+    (rf"Heartbeat failed for group {GROUP}: (?P<detail>coordinator .*)",                 Kind.COORDINATOR_LOST),
     (r"Heartbeat session expired",                                                       Kind.COORDINATOR_LOST),
+    (r"Heartbeat poll expired",                                                          Kind.POLL_EXPIRED),
     (r"Heartbeat thread caught fenced group_instance_id ",                               _read_instance_taken),
     (r"Consumer poll timeout has expired",                                               Kind.POLL_EXPIRED),
     (rf"Attempt to join group {GROUP} failed due to fatal error: (?P<detail>.*)",        Kind.FATAL),
@@ -109,14 +119,26 @@ _WORDS = Words(_NAME, (
     (rf"OffsetCommit for group {GROUP} failed due to fenced id error: {_INSTANCE}",      _read_instance_taken),
     (rf"OffsetCommit for group {GROUP} failed.{{0,100}}?{ERROR_CODE}",                   commit_refused(_NAME)),
     (rf"OffsetCommit for group {GROUP} failed:? (?P<detail>.*)",                         Kind.COMMIT_FAILED),
+    (rf"Auto offset commit failed for group {GROUP}: .{{0,100}}?{ERROR_CODE}",           commit_refused(_NAME)),
+    (rf"Auto offset commit failed for group {GROUP}: (?P<detail>.*)",                    Kind.COMMIT_FAILED),
+    (r"Auto offset commit failed: ",                                                     None),
+    (rf"OffsetCommit failed for group {GROUP} due to (?P<detail>.*)",                    Kind.COMMIT_FAILED),
+    (r"Offset commit failed: (?P<detail>.*)",                                            Kind.COMMIT_FAILED),
     (r"Failing OffsetCommit request since the consumer is not part of an active group",  None),  # also Java's
+    (rf"User provided subscription listener .{{1,400}}? for group {GROUP} failed on_partitions_revoked",
+                                                                                   listener_failed(_NAME, "revoked")),
+    (rf"User provided listener .{{1,400}}? for group {GROUP} failed on partition assignment: (?P<partitions>.*)",
+                                                                                   listener_failed(_NAME, "assigned")),
     (rf"{_REBALANCE_LISTENER} for group {GROUP} failed on_partitions_(?P<event>revoked|lost)", listener_failed(_NAME)),
     (rf"{_LISTENER} for group {GROUP} failed on partition assignment: (?P<partitions>.*)",
                                                                                    listener_failed(_NAME, "assigned")),
     (rf"Rebalance listener .{{1,400}}?\.{_CALLBACK} for group {GROUP} took ",            _read_returned),
     (rf"Leaving consumer group {GROUP} \(member (?P<member_id>.{{1,500}})\)\.",          _read_leave),
+    (rf"Leaving consumer group \({GROUP}\)\.\Z",                                         _read_leave),
     (rf"LeaveGroup request for group {GROUP} returned successfully",                     Kind.LEFT),
     (r"Elected group leader",                                                            None),
+    (r"Starting new heartbeat thread",                                                   None),
+    (r"Stopping heartbeat thread",                                                       None),
     (r"Triggering follow-up rebalance ",                                                 None),
     (r"Pre-rebalance offset commit failed",                                              None),
     (r"Error sending \w{1,60} to node ",                                                 None),
@@ -141,16 +163,19 @@ CLIENT = Client(
         b"joined group",
         b"Received member id",
         b"the coordinator dead",
-        b"Discovered coordinator coordinator-",
+        b"Discovered coordinator ",
         b"Cooperative ",
         b" lost membership; forcibly revoking ",
         b"local member_id was not recognized",
-        b"generation id is not current",
+        b"generation id is not ",
         b"fenced",
         b"Consumer poll timeout has expired",
+        b"Heartbeat poll expired",
         b"failed due to fatal error",
         b"failed due to unknown member id",
         b"OffsetCommit for group",
+        b"OffsetCommit failed for group",
+        b"ffset commit failed",
         b"failed on_partitions_",
         b"failed on partition assignment",
         b"Rebalance listener",
