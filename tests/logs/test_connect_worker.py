@@ -1,4 +1,4 @@
-"""Lines of Connect workers, as 4.3.1 prints them, and the records they become."""
+"""Lines of Connect workers, as 4.3.1 and older ones print them, and the records they become."""
 
 from __future__ import annotations
 
@@ -123,6 +123,18 @@ def test_an_eager_round_has_no_delay() -> None:
 def test_a_line_is_this_record(text: str, logger: str, expected: dict[str, Any]) -> None:
     """Lines about the group name their worker; those about units do not."""
     assert said(text, logger) == [expected]
+
+
+def test_up_to_2_8_a_worker_speaks_with_the_logger_of_its_coordinator() -> None:
+    """A sink's consumer does, too; up to 2.4 a single line reports join and synchronisation."""
+    logger, agreed = "org.apache.kafka.clients.consumer.internals.AbstractCoordinator", "joined group with generation 7"
+    records = [{"kind": kind, **NAMED, "epoch": 7} for kind in (Kind.JOINED, Kind.SYNCED)]
+    assert said(f"{CTX}Successfully {agreed}", logger) == records
+    lost = "Group coordinator b:9092 (id: 1 rack: null) is unavailable or invalid, will attempt rediscovery"
+    assert said(CTX + lost, logger) == [{"kind": Kind.COORDINATOR_LOST, **NAMED}]
+    entry = f"{STAMP} INFO [Consumer clientId=c, groupId=g] Successfully {agreed} ({logger})"
+    (connect,) = (one for one in formats_of(entry) if one.name == "connect")
+    assert connect.parse(entry, UTC) == ()
 
 
 def test_a_failed_task_tells_its_error() -> None:

@@ -653,6 +653,80 @@ def test_the_classic_coordinator(message: str, expected: TraceRecord) -> None:
     assert told(message, "ConsumerCoordinator") == [expected]
 
 
+OLDER = (
+    case(f"Group coordinator {NODE} is unavailable or invalid, will attempt rediscovery", Kind.COORDINATOR_LOST),
+    case(
+        f"Group coordinator {NODE} is unavailable or invalid due to cause: session timed out without receiving a "
+        "heartbeat response.isDisconnected: false. Rediscovery will be attempted.",
+        Kind.COORDINATOR_LOST,
+        detail="session timed out without receiving a heartbeat response",
+    ),
+    background(
+        "This member will leave the group because consumer poll timeout has expired. This means the time between "
+        "subsequent calls to poll() was longer than the configured max.poll.interval.ms, which typically implies that",
+        Kind.POLL_EXPIRED,
+    ),
+    case("Attempt to join group failed due to unknown member id.", Kind.FENCED, detail="UNKNOWN_MEMBER_ID"),
+    case(
+        "Attempt to join group returned MEMBER_ID_REQUIRED error. Will set the member id as m-1 and then rejoin",
+        Kind.MEMBER_ID,
+        member_id="m-1",
+    ),
+    case(
+        "Attempt to join group failed due to fatal error: Group authorization failed.",
+        Kind.ERROR,
+        detail="Group authorization failed.",
+    ),
+    case(
+        f"SyncGroup with {GENERATION} failed: The coordinator is not aware of this member., would request re-join",
+        Kind.FENCED,
+        detail="UNKNOWN_MEMBER_ID",
+    ),
+    case("Received fatal exception: group.instance.id gets fenced", Kind.ERROR, detail="FENCED_INSTANCE_ID"),
+    case(
+        "Generation data was cleared by heartbeat thread. Initiating rejoin.",
+        Kind.ERROR,
+        detail="Generation data was cleared by heartbeat thread",
+    ),
+    case(
+        "Requesting to re-join the group and trigger rebalance since the subscription has changed from [t] to [t, u]",
+        Kind.JOINING,
+        detail="the subscription has changed from [t] to [t, u]",
+    ),
+)
+
+
+@pytest.mark.parametrize(("message", "expected"), OLDER)
+def test_words_of_the_coordinator_from_1_0_to_3_2(message: str, expected: TraceRecord) -> None:
+    assert told(message, "AbstractCoordinator") == [expected]
+
+
+def test_up_to_2_1_a_leave_names_no_member() -> None:
+    message = f"Sending LeaveGroup request to coordinator {NODE}"
+    assert told(message, "AbstractCoordinator") == [seen(Kind.LEAVE_BEGIN), seen(Kind.LEAVE_SENT)]
+
+
+def test_up_to_2_3_a_listener_that_throws_names_no_partitions() -> None:
+    message, trace = (
+        "User provided listener a.B failed on partition revocation",
+        "\njava.lang.IllegalStateException: no",
+    )
+    (record,) = told(message, "ConsumerCoordinator", trace)
+    assert (record.kind, record.event) == (Kind.CALLBACK_FAILED, "revoked")
+    assert record.detail == "java.lang.IllegalStateException: no"
+
+
+def test_up_to_2_1_the_version_stands_behind_a_blank() -> None:
+    ((record,),) = read(f"{TIME} INFO Kafka version : 1.0.0 (org.apache.kafka.common.utils.AppInfoParser)\n")
+    assert record.settings == {"version": "1.0.0"}
+
+
+def test_lines_of_a_connect_worker_are_not_a_consumers() -> None:
+    """Up to Kafka 2.8 they had the logger of its coordinator."""
+    worker = line("(Re-)joining group", "AbstractCoordinator").replace("[Consumer ", "[Worker ")
+    assert read(worker) == [[]]
+
+
 def test_an_id_given_by_the_coordinator() -> None:
     """A dynamic member gets its id with the first, refused join."""
     records = told(
@@ -672,6 +746,8 @@ def test_a_fencing_is_told_once(reason: str, expected: list[Kind]) -> None:
     """A heartbeat's fencing has a line of its own; that of a commit shows only in the reset."""
     message = f"Resetting generation and member id due to: encountered {reason}"
     assert kinds(message, "ConsumerCoordinator") == expected
+    older = f"Resetting generation after encountering {reason} and requesting re-join"
+    assert kinds(older, "AbstractCoordinator") == expected
 
 
 # What is not understood

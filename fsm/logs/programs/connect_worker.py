@@ -101,6 +101,12 @@ def _read_join(message: JavaMessage, match: re.Match[str]) -> Records:
     return _make_record(message, Kind.JOINED, epoch=epoch, member_id=match["member_id"], settings=protocol)
 
 
+def _read_agreed(message: JavaMessage, match: re.Match[str]) -> Records:
+    """Up to Kafka 2.4, a single line reports the join when the generation is synced."""
+    epoch = int(match["epoch"])
+    return tuple(record(message, kind, machine=MACHINE, epoch=epoch) for kind in (Kind.JOINED, Kind.SYNCED))
+
+
 def _read_config(event: str) -> Build:
     """A record of the config topic."""
 
@@ -169,15 +175,17 @@ _WORKER_CONNECTOR = r"WorkerConnector\{id=(?P<connector>[^}]{1,300})\}"
 _COORDINATOR = (
     rule(r"Discovered group coordinator ", _emit(Kind.COORDINATOR_FOUND)),
     rule(
-        rf"Group coordinator {_NODE} is unavailable or invalid due to cause: (?P<detail>.{{0,400}}?)\. isDisconnected",
+        rf"Group coordinator {_NODE} is unavailable or invalid due to cause: (?P<detail>.{{0,400}}?)\. ?isDisconnected",
         _emit(Kind.COORDINATOR_LOST),
     ),
+    rule(rf"Group coordinator {_NODE} is unavailable or invalid, will attempt ", _emit(Kind.COORDINATOR_LOST)),
     rule(r"Rebalance started", _emit(Kind.JOINING, event="JOIN_DUE")),
     rule(r"\(Re-\)joining group", _emit(Kind.JOINING)),
     rule(
         rf"Successfully joined group with generation {_GENERATION}, protocol='(?P<protocol>[^']*)'",
         _read_join,
     ),
+    rule(rf"Successfully joined group with generation {_EPOCH}$", _read_agreed),
     rule(rf"Successfully synced group in generation {_GENERATION}", _emit(Kind.SYNCED)),
     rule(
         rf"Sending Heartbeat request with generation {_EPOCH} and member id (?P<member_id>\S{{0,300}}) to ",
@@ -201,7 +209,7 @@ _HERDER = (
         rf"Joined group at generation {_EPOCH} with protocol version (?P<version>\d+) and got assignment: {ASSIGNMENT}",
         _read_round,
     ),
-    rule(r"Joined group at generation ", _reject),
+    rule(r"Joined group (?:at generation|and got assignment)", _reject),
     rule(r"Finished stopping tasks in preparation for rebalance", _emit(Kind.REVOKE_END)),
     rule(r"Starting connectors and tasks using config offset ", _read_step("", "", "STARTING")),
     rule(rf"Starting connector {_CONNECTOR}$", _read_unit(Kind.UNITS_STARTED, event="asked")),
@@ -266,6 +274,7 @@ _REST = (
 )
 
 RULES: dict[str, tuple[Rule, ...]] = {
+    "AbstractCoordinator": _COORDINATOR,  # up to Kafka 2.8
     "WorkerCoordinator": _COORDINATOR,
     "DistributedHerder": _HERDER,
     "Worker": _WORKER,
@@ -287,7 +296,8 @@ RULES: dict[str, tuple[Rule, ...]] = {
 _BY_WORD = {name: by_word(rules) for name, rules in RULES.items()}
 
 _CANDIDATE = re.compile(  # a literal prefix makes the search fast, which runs over every line
-    rb" \(org\.apache\.kafka\.(?:connect\.(?:runtime|cli)\.(?:distributed\.|rest\.)?(?:"
+    rb" \(org\.apache\.kafka\.(?:clients\.consumer\.internals\.AbstractCoordinator"
+    rb"|connect\.(?:runtime|cli)\.(?:distributed\.|rest\.)?(?:"
     + "|".join(sorted(RULES)).encode()
     + rb")|common\.(?:config\.AbstractConfig|utils\.AppInfoParser)|clients\.producer\.KafkaProducer)"
     rb"(?::\d{1,6})?\)"
@@ -298,6 +308,8 @@ def understand(entry: Message) -> Records | None:
     """The records of a message: `()` if it is ignored, None if it was not understood."""
     message = parse_message(entry)
     text = _CONTEXT.sub("", message.text, count=1) if message.text.startswith("[") else message.text
+    if message.client not in {"", _PREFIXES.get(message.logger, message.client)}:
+        return NO_BEARING
     unknown = not message.logger and not message.cut  # the layout has no loggers
     rules = _BY_PREFIX.get(message.client, ()) if unknown else of_word(_BY_WORD.get(message.logger, {}), text)
     for one in rules:
@@ -307,10 +319,15 @@ def understand(entry: Message) -> Records | None:
     return () if unknown or message.logger == "RestServer" else NO_BEARING
 
 
-_PREFIXES = {"WorkerCoordinator": "Worker", "DistributedHerder": "Worker", "KafkaProducer": "Producer"}
+_PREFIXES = {
+    "AbstractCoordinator": "Worker",
+    "WorkerCoordinator": "Worker",
+    "DistributedHerder": "Worker",
+    "KafkaProducer": "Producer",
+}
 """The name in the log prefix of a class's messages; other classes have no prefix."""
 _BY_PREFIX = {
-    prefix: tuple(one for name, rules in RULES.items() if _PREFIXES.get(name, "") == prefix for one in rules)
+    prefix: tuple(dict.fromkeys(one for name in RULES if _PREFIXES.get(name, "") == prefix for one in RULES[name]))
     for prefix in ("Worker", "Producer", "")
 }
 

@@ -2,7 +2,7 @@
 
 There is no line per state: a message shows the new state but not the previous one, so `state` is empty. All messages
 come from the coordinator's logger, on the application's thread or the heartbeat thread; only some layouts print the
-thread. Source: AbstractCoordinator and ConsumerCoordinator in Kafka 4.0 to 4.4.
+thread. Source: AbstractCoordinator and ConsumerCoordinator in Kafka 1.0 to 4.4.
 """
 
 from __future__ import annotations
@@ -65,6 +65,10 @@ def _report_unknown(error: str) -> Build:
     return emit(Kind.FENCED, detail=error)
 
 
+_REPORT_TAKEN = emit(Kind.ERROR, detail="FENCED_INSTANCE_ID")
+"""Another process uses the instance id."""
+
+
 def _read_reset(message: JavaMessage, match: re.Match[str]) -> Records:
     """The generation is reset. A rejected commit has no other line about the lost membership."""
     reset = (_make_transition(message, "UNJOINED"), record(message, Kind.GENERATION_RESET, detail=match["reason"]))
@@ -96,8 +100,9 @@ _GIVEN_ID = re.compile(r"with the given member-id: (\S{1,300})", re.ASCII)
 
 def _read_leave(message: JavaMessage, match: re.Match[str]) -> Records:
     """The leave begins and is sent at once; a static member closes without it."""
-    reason = match.groupdict().get("reason", "")  # none up to Kafka 2.4
-    fields = {"member_id": match["member_id"], "detail": reason}
+    given = match.groupdict()
+    reason = given.get("reason", "")  # none up to Kafka 2.4
+    fields = {"member_id": given.get("member_id", ""), "detail": reason}
     left = (record(message, Kind.LEAVE_BEGIN, **fields), record(message, Kind.LEAVE_SENT, **fields))
     return (record(message, Kind.CLOSE_BEGIN), *left) if reason == CLOSED else left
 
@@ -133,18 +138,34 @@ _JOINS = (
     ),
     rule(r"Successfully joined group with generation (?P<epoch>\d{1,9})$", _read_agreed),
     rule(rf"Successfully synced group in generation {_GENERATION}", _read_arrival(Kind.SYNCED, "STABLE")),
-    rule(r"Resetting generation (?:and member id )?due to:? (?P<reason>[^\n]*)", _read_reset),
+    rule(r"Resetting generation (?:(?:and member id )?due to:?|after encountering) (?P<reason>[^\n]*)", _read_reset),
     rule(r"Request joining group due to: (?P<reason>[^\n]*)", _read_rejoin_request),
+    rule(r"Requesting to re-join the group and trigger rebalance since (?P<reason>[^\n]*)", _read_rejoin_request),
     rule(
         r"JoinGroup failed due to non-fatal error: MEMBER_ID_REQUIRED\.? Will set the member id as (?P<member_id>\S+) ",
         emit(Kind.MEMBER_ID),
     ),
     rule(rf"JoinGroup failed{_KIND_OF_ERROR}[:.] {_DETAIL}", _read_refusal),
     rule(rf"SyncGroup failed{_KIND_OF_ERROR}[:.] {_DETAIL}", _read_refusal),
+    rule(rf"JoinGroup failed due to inconsistent {_DETAIL}", emit_error(Kind.ERROR)),
     rule(rf"SyncGroup failed due to inconsistent {_DETAIL}", emit_error(Kind.ERROR)),
+    # Up to Kafka 2.6.
+    rule(
+        r"Attempt to join group returned \w+ error\. Will set the member id as (?P<member_id>\S+) ",
+        emit(Kind.MEMBER_ID),
+    ),
+    rule(rf"Attempt to join group failed{_KIND_OF_ERROR}[:.] {_DETAIL}", _read_refusal),
+    rule(rf"Attempt to join group failed due to unsupported version error{_DETAIL}", _read_refusal),
+    rule(r"Attempt to join group failed due to unknown member id", _report_unknown("UNKNOWN_MEMBER_ID")),
+    rule(
+        rf"Attempt to join group with generation {_ANY_GENERATION} failed because the group instance id ", _REPORT_TAKEN
+    ),
+    rule(rf"SyncGroup with {_ANY_GENERATION} failed: {_DETAIL}", _read_refusal),
+    rule(rf"SyncGroup with {_ANY_GENERATION} failed because the group instance id ", _REPORT_TAKEN),
+    rule(r"Received fatal exception: group\.instance\.id gets fenced", _REPORT_TAKEN),
     rule(r"Updating assignment with", read_reconciling),
     rule(r"Notifying assignor about the new Assignment\(partitions=(?P<full>\[[^\]]*\])?", _read_target),
-    rule(r"(?P<detail>Generation data was cleared by heartbeat thread) ", emit(Kind.ERROR)),
+    rule(r"(?P<detail>Generation data was cleared by heartbeat thread)\b", emit(Kind.ERROR)),
 )
 _HEARTBEATS = (
     rule(
@@ -160,6 +181,10 @@ _HEARTBEATS = (
     rule(r"Attempt to heartbeat failed (?:for )?since member id ", _report_unknown("UNKNOWN_MEMBER_ID")),
     rule(r"Attempt to heartbeat failed since generation ", _report_unknown("ILLEGAL_GENERATION")),
     rule(r"consumer poll timeout has expired", emit(Kind.POLL_EXPIRED, thread="background")),
+    rule(  # up to Kafka 2.3
+        r"This member will leave the group because consumer poll timeout has expired",
+        emit(Kind.POLL_EXPIRED, thread="background"),
+    ),
     rule(r"Caught fenced group\.instance\.id ", emit(Kind.ERROR, detail="FENCED_INSTANCE_ID", thread="background")),
     rule(r"(?P<detail>Heartbeat thread failed due to unexpected error)", emit(Kind.ERROR, thread="background")),
     rule(r"(?P<detail>A group authorization error occurred in the heartbeat thread)", emit(Kind.ERROR)),
@@ -171,6 +196,7 @@ _LEAVES = (
         _read_leave,
     ),
     rule(rf"Member (?P<member_id>{ID}) sending LeaveGroup request to coordinator ", _read_leave),
+    rule(r"Sending LeaveGroup request to coordinator ", _read_leave),  # up to Kafka 2.1
     rule(rf"LeaveGroup response with {_GENERATION} returned successfully", emit(Kind.LEFT)),
     rule(rf"LeaveGroup request with {_ANY_GENERATION} failed with error: {_DETAIL}", emit_error(Kind.ERROR)),
     # Of the client's own commits only that of close() is synchronous, and it is close()'s first action.
@@ -195,12 +221,14 @@ _COMMITS = (
 )
 _COORDINATOR = (
     rule(
-        rf"Group coordinator {_NODE} is unavailable or invalid due to cause: (?P<detail>.{{0,400}}?)\. isDisconnected",
+        rf"Group coordinator {_NODE} is unavailable or invalid due to cause: (?P<detail>.{{0,400}}?)\. ?isDisconnected",
         emit(Kind.COORDINATOR_LOST),
     ),
+    rule(rf"Group coordinator {_NODE} is unavailable or invalid, will attempt ", emit(Kind.COORDINATOR_LOST)),
     rule(r"Discovered group coordinator ", emit(Kind.COORDINATOR_FOUND)),
 )
 _IGNORED = ignore(
+    r"Attempt to join group ",
     r"Asynchronous auto-commit of offsets ",
     r"Attempt to heartbeat ",
     r"Auto-commit of offsets ",
@@ -215,13 +243,15 @@ _IGNORED = ignore(
     r"Failed to fetch offset for partition ",
     r"Fetching committed offsets ",
     r"FindCoordinator request ",
-    r"Finished assignment for group at generation ",
+    r"Finished assignment for group",
     r"Found no committed offset for partition ",
     r"Giving away all assigned partitions as lost ",
     r"Group coordinator lookup failed",
     r"Heartbeat thread (?:started|has closed)",
     r"Ignoring heartbeat response with error ",
+    r"Ignoring the returned ",
     r"Interrupted while waiting for consumer heartbeat thread",
+    r"Join group failed with ",
     r"Joining group with current subscription",
     r"LeaveGroup (?:request|response) ",
     r"Marking assigned partitions pending for revocation",
@@ -229,12 +259,16 @@ _IGNORED = ignore(
     r"Not authorized to commit to topics ",
     r"Offset (?:commit with offsets|fetch failed)",
     r"Performing assignment using strategy ",
+    r"Rebalance failed\.",
     r"Received (?:FindCoordinator response|successful JoinGroup|successful SyncGroup)",
     r"Requesting disconnect from last known coordinator",
+    r"Sending Heartbeat request to coordinator ",
     r"Sending (?:FindCoordinator|JoinGroup|follower SyncGroup|leader SyncGroup|asynchronous auto-commit) ?",
     r"Skipped assignment for returning static leader",
+    r"SyncGroup failed because the group began another rebalance",
     r"The following (?:partitions still have unstable offsets|subscribed topics|not-subscribed topics) ",
     r"Unexpected interrupt received in heartbeat thread",
+    r"We received an assignment ",
     r"With the COOPERATIVE protocol, owned partitions cannot be reassigned",
     r"Need to revoke partitions ",
     r"Setting offset for partition ",

@@ -1,4 +1,4 @@
-"""Logs of Apache Kafka's Java consumer, clients 2.0 to 4.4, both protocols, at INFO and DEBUG.
+"""Logs of Apache Kafka's Java consumer, clients 1.0 to 4.4, both protocols, at INFO and DEBUG.
 
 This module handles messages of the application's thread (callbacks, subscriptions, close, settings) and looks up the
 rules for the rest. A message of a membership class is either understood or reported as not understood; messages of
@@ -123,6 +123,11 @@ def _read_listener_error(message: JavaMessage, match: re.Match[str]) -> Records 
     return (record(message, Kind.CALLBACK_FAILED, event=event, partitions=found, detail=message.error),)
 
 
+def _read_older_listener_error(message: JavaMessage, match: re.Match[str]) -> Records:
+    event = "assigned" if match["callback"] == "assignment" else "revoked"
+    return (record(message, Kind.CALLBACK_FAILED, event=event, detail=message.error),)
+
+
 # Up to Kafka 3.6 the coordinator called the listener itself, and the consumer was one class.
 INVOKER = RuleSet(
     ("ConsumerRebalanceListenerInvoker", "ConsumerCoordinator"),
@@ -137,6 +142,10 @@ INVOKER = RuleSet(
             r"User provided listener \S{0,500} failed on invocation of onPartitions(?P<callback>Assigned|Revoked|Lost) "
             r"for partitions (?P<partitions>.*)",
             _read_listener_error,
+        ),
+        rule(  # up to Kafka 2.3
+            r"User provided listener \S{0,500} failed on partition (?P<callback>assignment|revocation)",
+            _read_older_listener_error,
         ),
         *ignore(r"The pause flag in partitions "),
     ),
@@ -227,7 +236,7 @@ PROCESS = RuleSet(
     ("AbstractConfig", "ConsumerConfig", "AppInfoParser"),
     (
         rule(r"ConsumerConfig values:", _read_start),
-        rule(r"Kafka version: (?P<version>[\w.+-]{1,60})", _read_version),
+        rule(r"Kafka version ?: (?P<version>[\w.+-]{1,60})", _read_version),
         rule(r"App info kafka\.consumer for (?P<client_id>.{1,300}) unregistered", emit(Kind.CLOSE_END, thread="app")),
     ),
 )
@@ -285,7 +294,7 @@ def understand(entry: Message) -> Records | None:
     word = first_word(message.text)
     logger = message.logger or (_OPENINGS.get(word, "") if message.cut else "")
     if message.client not in {"", "Consumer"}:
-        return None if logger in STRICT else NO_BEARING
+        return None if logger in STRICT and message.client != "Worker" else NO_BEARING
     if logger == "AsyncKafkaConsumer" and _STREAMS_CLIENT.search(message.client_id):
         return NO_BEARING
     known = zip(repeat(logger), RULES.get(logger, {}).get(word, ()), strict=False)
@@ -309,7 +318,7 @@ def _find_rules(message: JavaMessage, word: str) -> Iterator[tuple[str, Rule]]:
 
 CLIENT = Client(
     "java",
-    (b"Consumer clientId=", b"Consumer instanceId=", b"ConsumerConfig values:", b"Kafka version: ", b"App info kafka."),
+    (b"Consumer clientId=", b"Consumer instanceId=", b"ConsumerConfig values:", b"Kafka version", b"App info kafka."),
     understand,
     FACTS,
 )

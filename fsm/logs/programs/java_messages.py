@@ -89,7 +89,7 @@ def parse_message(message: Message) -> JavaMessage:
 
 
 _CONTEXT = re.compile(
-    r"\A\[[^\]\n]{1,500}\|[^\]\n]{1,60}\] (?=ConsumerConfig values:|Kafka version: |App info kafka\.consumer )"
+    r"\A\[[^\]\n]{1,500}\|[^\]\n]{1,60}\] (?=ConsumerConfig values:|Kafka version ?: |App info kafka\.consumer )"
 )
 """The context that Connect puts before a sink's lines, also before those without the prefix of its consumer."""
 _Part = TypeVar("_Part")
