@@ -19,6 +19,7 @@ def record(kind: Kind, **values: Any) -> TraceRecord:
     ("text", "expected"),
     [
         ("client/coordinator coordinator for g is #1 (127.0.0.1:9092)", record(Kind.COORDINATOR_FOUND, group="g")),
+        ("client/coordinator coordinator for consumergroup g is #1 (b:1)", record(Kind.COORDINATOR_FOUND, group="g")),
         ("consumer/broker/1 added subscription to foo.bar/17", record(Kind.ADDED, partitions=(("foo.bar", 17),))),
         (
             "consumergroup/session/a/b-B-ca89/2 released",
@@ -40,14 +41,12 @@ def test_a_line_is_one_record(text: str, expected: TraceRecord) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "consumer/broker/1 closed dead subscription to foo/1",
         "consumergroup/session/a-B-ca89/2 heartbeat loop stopped",
         "consumer/broker/1 accumulated 4 new subscriptions",
         "Closing Client connections of the shop",
     ],
 )
 def test_other_lines_have_no_bearing(text: str) -> None:
-    """The end of a partition's consumer is not the end of ownership: Cleanup may still run."""
     assert understand(Message(5, text)) == ()
 
 
@@ -57,3 +56,9 @@ def test_other_lines_have_no_bearing(text: str) -> None:
 def test_a_line_that_ends_otherwise_is_not_understood(text: str) -> None:
     """Nobody else says so, and what stands behind it is not its own."""
     assert understand(Message(5, text)) is None
+
+
+def test_the_end_of_a_partitions_consumer_may_be_the_end_of_ownership() -> None:
+    """If its version logs nothing after Cleanup."""
+    ended = [record(kind, event="closed", partitions=(("foo", 1),)) for kind in (Kind.REVOKE_BEGIN, Kind.REVOKE_END)]
+    assert list(understand(Message(5, "consumer/broker/1 closed dead subscription to foo/1")) or ()) == ended

@@ -15,9 +15,10 @@ from pathlib import Path
 from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.hygiene.identity import Facts, facts_of
 from fsm.audit.reading.known_layouts import open_known
-from fsm.audit.reading.records import OFFSET, SEQ, TIME, Chunk, Line, Row, Source, pack, to_row
+from fsm.audit.reading.records import EVENT, KIND, OFFSET, SEQ, TIME, Chunk, Line, Row, Source, pack, to_row
 from fsm.audit.reading.scanning import Parsed, Scanner, parse_all
 from fsm.logs import Format, clients
+from fsm.logs import facts_of as facts_of_client
 from fsm.logs.layouts.java_layouts import kafka
 from fsm.logs.layouts.layout import TIMES, signs_of
 from fsm.logs.programs.broker import THREAD
@@ -351,6 +352,7 @@ class SourceRecords:
     def of_piece(self, summary: PieceSummary) -> PieceRecords:
         if summary.learned and self._settle_times():  # known layouts have times, which may be 0 in traces
             summary.lost = tuple(sorted({*summary.lost, TIMES}))
+        self._settle_ends()
         facts = facts_of(self.rows[False])
         return PieceRecords(summary, facts, list(self._chunks(False)), list(self._chunks(True)), self.names)
 
@@ -379,6 +381,13 @@ class SourceRecords:
             if ms != own[i][TIME]:
                 own[i] = (ms, *own[i][OFFSET:])
         return filled
+
+    def _settle_ends(self) -> None:
+        """Without the records that would end ownership too early."""
+        for (_, client_id, *_), own in self.rows[False].items():
+            early = facts_of_client(client_id).early_end
+            if early and any(row[KIND] == Kind.OWNED for row in own):
+                own[:] = [row for row in own if row[EVENT] != early]
 
     def _chunks(self, coordinator: bool) -> Iterator[Chunk]:
         for source, rows in sorted(self.rows[coordinator].items()):

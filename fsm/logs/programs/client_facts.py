@@ -69,6 +69,9 @@ class ClientFacts:
     """It has a lost callback, called after the member was fenced. If False, the revoked callback is called instead."""
     logs_subscription: bool = True
     """It logs subscriptions. If False, a consumer is assumed to want the topics that it owns."""
+    early_end: str = ""
+    """The `event` of a record that marks the end of ownership only in a log without `OWNED` records, since the last
+    callback may still run."""
     pattern_matches_beginning: bool = False
     """A subscribed pattern need only match a prefix of a topic's name."""
 

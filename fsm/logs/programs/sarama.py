@@ -1,8 +1,9 @@
-"""Logs of sarama's consumer group: classic protocol. Message texts of 1.61.1; its default logger discards them.
+"""Logs of sarama's consumer group: classic protocol. Message texts of 1.19 to 1.61.1; its default logger discards them.
 
 The log is sparse: the consumer of a partition begins (after Setup) and ends (before Cleanup has ended), without group
 or member; the member id and generation of a session are logged when it is over, after Cleanup. Until then the
-application owns the partitions that were added. Joins, rebalances, their causes and errors are not logged.
+application owns the partitions that were added. Before 1.31.1 nothing is logged at the end of a session: there, the end
+of a partition's consumer has to do. Joins, rebalances, their causes and errors are not logged.
 """
 
 from __future__ import annotations
@@ -23,19 +24,22 @@ FACTS = ClientFacts(
     identifies_members=False,
     has_lost_callback=False,
     logs_subscription=False,
+    early_end="closed",
 )
 
 _WORDS = re.compile(
     r"(?P<started>Initializing new client)\Z"
-    r"|client/coordinator coordinator for (?P<group>\S{1,300}) is #"
-    r"|consumer/broker/-?\d{1,10} added subscription to (?P<topic>[\w.-]{1,249})/(?P<partition>\d{1,9})\Z"
+    r"|client/coordinator coordinator for (?:consumergroup )?(?P<group>\S{1,300}) is #"
+    r"|consumer/broker/-?\d{1,10} (?P<change>added|closed dead) subscription to "
+    r"(?P<topic>[\w.-]{1,249})/(?P<partition>\d{1,9})\Z"
     r"|consumergroup/(?P<claims>\S{1,300}) lost ownership of (?P<dropped>map\[.*?\]\]|map\[\]) due to (?P<detail>.*)"
     r"|consumergroup/session/(?P<member_id>\S{1,500})/(?P<epoch>-?\d{1,9}) released\Z"
     r"|(?P<closing>Closing Client)\Z",
     re.ASCII,
 )
 _BEGINNINGS = re.compile(
-    r"(?:DEBUG )?consumer(?:/broker/-?\d{1,10} added subscription to \S|group/session/\S{1,500}/-?\d{1,9} released\b)",
+    r"(?:DEBUG )?consumer(?:/broker/-?\d{1,10} (?:added|closed dead) subscription to \S"
+    r"|group/session/\S{1,500}/-?\d{1,9} released\b)",
     re.ASCII,
 )
 """Texts that no other client logs: a message that ends differently was not understood."""
@@ -54,7 +58,10 @@ def understand(message: Message) -> Records | None:
         return (record(FACTS.name, message, Kind.COORDINATOR_FOUND, group=found["group"]),)
     if found["topic"]:
         partition = found["topic"], int(found["partition"])
-        return (record(FACTS.name, message, Kind.ADDED, partitions=(partition,)),)
+        if found["change"] == "added":
+            return (record(FACTS.name, message, Kind.ADDED, partitions=(partition,)),)
+        fields = {"event": FACTS.early_end, "partitions": (partition,)}
+        return tuple(record(FACTS.name, message, kind, **fields) for kind in (Kind.REVOKE_BEGIN, Kind.REVOKE_END))
     if found["dropped"]:
         partitions = go_partitions(found["dropped"])
         if partitions is None:
@@ -73,6 +80,7 @@ CLIENT = Client(
         b"Initializing new client",
         b"coordinator for ",
         b" added subscription to ",
+        b" closed dead subscription to ",
         b" lost ownership of ",
         b" released",
         b"Closing Client",

@@ -1,0 +1,31 @@
+"""sarama before 1.31.1, which logs nothing at the end of a session."""
+
+from __future__ import annotations
+
+import memory
+import pytest
+
+from fsm.audit.findings import FindingKind, Severity
+
+
+def write(*lines: str) -> bytes:
+    """Two lines a minute, in the layout of Go's log package."""
+    return "".join(f"2026/11/21 07:{i // 2:02}:{i % 2 * 30:02} {line}\n" for i, line in enumerate(lines)).encode()
+
+
+FOUND = "client/coordinator coordinator for consumergroup g is #1 (b:9092)"
+ADDED, CLOSED = "consumer/broker/1 added subscription to t/%d", "consumer/broker/1 closed dead subscription to t/%d"
+
+
+@pytest.mark.parametrize(
+    ("released", "owned_twice"),
+    [((), []), (("consumergroup/session/a-B/2 released",), [FindingKind.DOUBLE_OWNERSHIP])],
+)
+def test_a_partition_ends_with_its_consumer_if_no_session_ends(
+    released: tuple[str, ...], owned_twice: list[FindingKind]
+) -> None:
+    """Before 1.31.1. Later, its handler may hold it until the session is released."""
+    one = write(FOUND, ADDED % 0, ADDED % 1, CLOSED % 0, CLOSED % 1, FOUND, ADDED % 0, FOUND, FOUND, FOUND, *released)
+    other = write(*[FOUND] * 6, ADDED % 1, *[FOUND] * 4)
+    found = memory.audit({"a.log": one, "b.log": other}).findings
+    assert [one.kind for one in found if one.severity is Severity.ERROR] == owned_twice
