@@ -88,6 +88,7 @@ CLIENT = Client(
         b"newly assigned partitions",
         b"joining group",
         b" with member_id ",
+        b"synced group",
         b"the coordinator dead",
         b"Discovered coordinator",
         b"local member_id was not recognized",
@@ -101,5 +102,5 @@ CLIENT = Client(
     ),
     understand,
     FACTS,
-    everyday=frozenset({b"joining group", b" with member_id ", b"Heartbeat s"}),
+    everyday=frozenset({b"joining group", b" with member_id ", b"synced group", b"Heartbeat s"}),
 )

@@ -60,8 +60,10 @@ def understand(message: Message) -> Records | None:
         partition = found["topic"], int(found["partition"])
         if found["change"] == "added":
             return (record(FACTS.name, message, Kind.ADDED, partitions=(partition,)),)
-        fields = {"event": FACTS.early_end, "partitions": (partition,)}
-        return tuple(record(FACTS.name, message, kind, **fields) for kind in (Kind.REVOKE_BEGIN, Kind.REVOKE_END))
+        return tuple(
+            record(FACTS.name, message, kind, event=FACTS.early_end, partitions=(partition,))
+            for kind in (Kind.REVOKE_BEGIN, Kind.REVOKE_END)
+        )
     if found["dropped"]:
         partitions = go_partitions(found["dropped"])
         if partitions is None:
