@@ -654,6 +654,7 @@ def test_the_classic_coordinator(message: str, expected: TraceRecord) -> None:
 
 
 OLDER = (
+    case(f"Marking the coordinator {NODE} dead", Kind.COORDINATOR_LOST),
     case(f"Group coordinator {NODE} is unavailable or invalid, will attempt rediscovery", Kind.COORDINATOR_LOST),
     case(
         f"Group coordinator {NODE} is unavailable or invalid due to cause: session timed out without receiving a "

@@ -103,6 +103,13 @@ class Ownership(InstanceFollower):
     def _revoke_begin(self, known: Known) -> Rows:
         yield from self._begin(known, Ended.REVOKED, "revoked")
 
+    @on(Kind.REVOKE_DECIDED)
+    def _revoke_decided(self, known: Known) -> Rows:
+        """A classic Java member decides nothing: up to Kafka 2.3 its callback begins with these words, and without its
+        logger the line looks like that of a member of a consumer group."""
+        if known.record.partitions and self.consumer.protocol == "classic":
+            yield from self._revoke_begin(known)
+
     @on(Kind.LOST_BEGIN)
     def _on_lost_begin(self, known: Known) -> Rows:
         yield from self._begin(known, Ended.LOST, "lost")

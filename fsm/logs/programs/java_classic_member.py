@@ -225,6 +225,7 @@ _COORDINATOR = (
         emit(Kind.COORDINATOR_LOST),
     ),
     rule(rf"Group coordinator {_NODE} is unavailable or invalid, will attempt ", emit(Kind.COORDINATOR_LOST)),
+    rule(rf"Marking the coordinator {_NODE} dead", emit(Kind.COORDINATOR_LOST)),  # 1.0
     rule(r"Discovered group coordinator ", emit(Kind.COORDINATOR_FOUND)),
 )
 _IGNORED = ignore(

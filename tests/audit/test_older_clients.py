@@ -1,4 +1,4 @@
-"""sarama before 1.31.1, which logs nothing at the end of a session."""
+"""Older clients show the end of ownership in other words: what was handed over in order is not owned twice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fsm.audit.findings import FindingKind, Severity
 
 
 def write(*lines: str) -> bytes:
-    """Two lines a minute, in the layout of Go's log package."""
+    """Two lines a minute; Go prints their times like this."""
     return "".join(f"2026/11/21 07:{i // 2:02}:{i % 2 * 30:02} {line}\n" for i, line in enumerate(lines)).encode()
 
 
@@ -29,3 +29,17 @@ def test_a_partition_ends_with_its_consumer_if_no_session_ends(
     other = write(*[FOUND] * 6, ADDED % 1, *[FOUND] * 4)
     found = memory.audit({"a.log": one, "b.log": other}).findings
     assert [one.kind for one in found if one.severity is Severity.ERROR] == owned_twice
+
+
+def test_a_java_client_up_to_2_3_without_loggers() -> None:
+    """Its callback begins with the words with which a member of a consumer group decides a revocation."""
+    found = "Discovered group coordinator b:9092 (id: 2147483646 rack: null)"
+    revoked, assigned = "Revoking previously assigned partitions [%s]", "Setting newly assigned partitions [%s]"
+    joined = ["(Re-)joining group", "Successfully joined group with generation 2"]
+    one = [found, revoked % "", *joined, assigned % "t-0, t-1", revoked % "t-0, t-1", *joined, assigned % "t-0"]
+    other = [found] * 6 + [*joined, assigned % "t-1"]
+    logs = {
+        f"{name}.log": write(*(f"[Consumer clientId={name}, groupId=g] {line}" for line in lines))
+        for name, lines in (("a", one), ("b", other))
+    }
+    assert [one.summary for one in memory.audit(logs).findings if one.severity is Severity.ERROR] == []
