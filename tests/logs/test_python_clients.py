@@ -50,8 +50,9 @@ def test_what_both_say(client: ModuleType) -> None:
     says(f"Setting newly assigned partitions {SET} for group g", Kind.ASSIGN_BEGIN, partitions=FOO)
     subscribed = f"Updating subscribed topics to: {SUBSCRIPTION[client]}"
     says(subscribed, Kind.SUBSCRIBED, group="", topics=("t1", "t2"))
-    generation = "Heartbeat failed for group g: generation id is not current."
-    says(generation, Kind.FENCED, detail="ILLEGAL_GENERATION")
+    for blank in (" ", "  "):
+        generation = f"Heartbeat failed for group g: generation id is not{blank}current."
+        says(generation, Kind.FENCED, detail="ILLEGAL_GENERATION")
 
 
 @pytest.mark.parametrize("client", [aiokafka, kafka_python])
@@ -183,11 +184,6 @@ def test_kafka_python(text: str, kinds: list[Kind], values: dict[str, Any]) -> N
             ),
             [Kind.ASSIGN_BEGIN],
             {"partitions": FOO},
-        ),
-        (
-            "Heartbeat failed for group g: generation id is not  current.",
-            [Kind.FENCED],
-            {"detail": "ILLEGAL_GENERATION"},
         ),
         ("Heartbeat poll expired, leaving group", [Kind.POLL_EXPIRED], {"group": ""}),
         ("Leaving consumer group (g).", [Kind.LEAVE_BEGIN, Kind.LEAVE_SENT], {}),

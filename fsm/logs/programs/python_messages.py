@@ -12,7 +12,7 @@ from fsm.trace import Kind
 _SHARED = re.compile(
     r"(?:Revoking previously assigned partitions set\(\) for group |Setting newly assigned partitions "
     r"|\(Re-\)joining group |Discovered coordinator \d"
-    r"|Heartbeat failed for group .{1,300}: generation id is not current|Heartbeat session expired)"
+    r"|Heartbeat failed for group .{1,300}: generation id is not {1,2}current|Heartbeat session expired)"
 )
 """Texts that both clients log verbatim. Without its logger such a line may belong to another client in the same
 file."""
