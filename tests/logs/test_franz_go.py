@@ -65,6 +65,28 @@ def record(kind: Kind, **values: Any) -> TraceRecord:
             [record(Kind.ASSIGN_BEGIN, partitions=(("bar", 3), *FOO))],
         ),
         ("new group session begun; group: g, added: , lost: ", [record(Kind.ASSIGN_BEGIN)]),
+        (  # before 1.19
+            "cooperative consumer calling onRevoke; group: g, lost: foo[0 1 2], stage: 1",
+            [record(Kind.REVOKE_BEGIN, partitions=FOO)],
+        ),
+        (
+            (
+                "cooperative consumer calling onRevoke at the end of a session even though no partitions were lost; "
+                "group: g"
+            ),
+            [],
+        ),
+        (
+            "join and sync loop errored; group: g, err: ILLEGAL_GENERATION: old., consecutive_errors: 1, backoff: 1s",
+            [record(Kind.LOST_BEGIN, full=(), detail="ILLEGAL_GENERATION")],
+        ),
+        (
+            (
+                "forced rejoin quitting heartbeat loop; group: g, why: cooperative rejoin after revoking what we lost "
+                "from a rebalance"
+            ),
+            [record(Kind.REVOKE_END)],
+        ),
         (
             "calling onRevoke at the end of a session; group: g, lost: foo[0 1 2], stage: 0",
             [record(Kind.REVOKE_BEGIN, partitions=FOO)],

@@ -1,5 +1,5 @@
-"""Logs of franz-go's group consumer: classic eager, classic cooperative, KIP-848. Message texts of 1.22.2, logged at
-INFO.
+"""Logs of franz-go's group consumer: classic eager, classic cooperative, KIP-848. Message texts of 1.2 to 1.22.2,
+logged at INFO.
 
 A line is a message with keys: as a suffix `; key: value, key: value` (`kgo.BasicLogger`), or as fields of a structured
 line (slog, zap). The client calls its callbacks in its own loop: `new group session begun` precedes
@@ -136,6 +136,10 @@ def _read_lost(message: Message, fields: Fields) -> Records:
     return (lost, _make_record(message, fields, Kind.FATAL, detail=error)) if error in INSTANCE_TAKEN else (lost,)
 
 
+def _ignore(_message: Message, _fields: Fields) -> Records:
+    return ()
+
+
 def _read_unreleased(message: Message, fields: Fields) -> Records:
     return (_make_record(message, fields, Kind.FATAL, detail="UNRELEASED_INSTANCE_ID"),)
 
@@ -147,7 +151,7 @@ def _read_cleared(message: Message, fields: Fields) -> Records:
 
 
 def _read_rejoin(message: Message, fields: Fields) -> Records:
-    revoked = plain(fields.get("why")).startswith("after revoking")
+    revoked = "after revoking" in plain(fields.get("why"))
     return (_make_record(message, fields, Kind.REVOKE_END),) if revoked else ()
 
 
@@ -188,6 +192,10 @@ _MESSAGES: dict[str, _Read] = {
     ),
     "new group session begun": _read_list(Kind.ASSIGN_BEGIN, "added"),
     "calling onRevoke at the end of a session": _read_list(Kind.REVOKE_BEGIN, "lost"),
+    # Before 1.19.
+    "cooperative consumer calling onRevoke": _read_list(Kind.REVOKE_BEGIN, "lost"),
+    "cooperative consumer calling onRevoke at the end of a session even though no partitions were lost": _ignore,
+    "join and sync loop errored": _read_lost,
     "eager consumer revoking prior assigned partitions": _read_list(Kind.REVOKE_BEGIN, "revoking"),
     "cooperative consumer revoking prior assigned partitions because leaving group": _read_close,
     "heartbeat errored": _read_error,
@@ -264,6 +272,7 @@ CLIENT = Client(
         b"heartbeat hit retryable error",
         b"heartbeating",
         b"group manage loop errored",
+        b"and sync loop errored",
         b"assigning partitions",
         b"quitting heartbeat loop",
         b"leaving group",
