@@ -499,7 +499,10 @@ def test_a_clean_log_is_said_to_be_clean() -> None:
     ("more", "headline"),
     [
         ({"ownerless_groups": 1}, "No verdict on ownership: no line tells who owned its partitions"),
-        ({"unreadable": (Unreadable("a.gz", "cut"),)}, "Nothing is wrong in what was read, but 1 file was not read, or"),
+        (
+            {"unreadable": (Unreadable("a.gz", "cut"),)},
+            "Nothing is wrong in what was read, but 1 file was not read, or",
+        ),
         ({"unreadable": (Unreadable("a.gz", "cut"),), "unreadable_hidden": 2}, "but 3 files were not read, or not to"),
     ],
 )
