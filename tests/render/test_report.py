@@ -12,6 +12,7 @@ from dataclasses import fields, is_dataclass, replace
 from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
