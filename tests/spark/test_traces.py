@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -217,10 +218,10 @@ def test_a_group_of_many_members_gives_a_small_page(traces: Traces) -> None:
 
 
 def test_the_page_counts_what_the_document_counts(traces: Traces) -> None:
-    """Errors, warnings and members of each group, listed or not."""
+    """Incidents by severity and members of each group, listed or not."""
     told = groups_of(traces.out)
     for group in traces.found["groups"]:
         one = told[group["group"]]
-        counts = {severity: sum(kinds.values()) for severity, kinds in one.get("counts", {}).items()}
-        assert (counts.get("error", 0), counts.get("warning", 0)) == (group["errors"], group["warnings"])
+        its = (incident for incident in traces.found["incidents"] if incident["group"] == group["group"])
+        assert one.get("incidents", {}) == Counter(incident["severity"] for incident in its)
         assert (one.get("members", 0), one["rebalances"]) == (group["members"], group["rebalances"])
