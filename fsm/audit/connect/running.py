@@ -20,8 +20,8 @@ from fsm.audit.findings import Cause, Finding, FindingKind
 from fsm.audit.follower import Follower, Process, Rows, Void, on
 from fsm.audit.limits import CLASSIC_HEARTBEAT_INTERVAL_MS
 from fsm.audit.rows import At, Begun, Ended, Interval, Known
-from fsm.audit.weak_spots.restarted_members import summarize
 from fsm.audit.wording import names, seconds
+from fsm.reference.reports import summarize
 from fsm.trace import Kind, Partition
 
 CREATED_WITH_MS = 3_000

@@ -42,10 +42,11 @@ from fsm.audit.group.clocks import CLOCKS_DIFFER
 from fsm.audit.group.unowned_partitions import UNLESS_LOG_MISSING, matches
 from fsm.audit.limits import CONSUMER_HEARTBEAT_INTERVAL_MS, DEFAULT_SESSION_TIMEOUT_MS, SETTLED_MS, SKEW_MS
 from fsm.audit.rows import Ended, GivenUp, GroupRows, Life, MemberRebalance, Place
-from fsm.audit.weak_spots.restarted_members import Unclaimed, find_unclaimed, summarize
+from fsm.audit.weak_spots.restarted_members import Unclaimed, find_unclaimed
 from fsm.audit.wording import names, seconds
 from fsm.logs import facts_of
 from fsm.logs.programs.broker import CLASSIC, MEMBER
+from fsm.reference.reports import summarize
 from fsm.trace import Kind, Partition, by_partition
 
 LATE_MS = 120_000

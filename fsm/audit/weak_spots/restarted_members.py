@@ -24,6 +24,7 @@ from fsm.audit.findings import Cause
 from fsm.audit.rows import Place
 from fsm.audit.wording import names
 from fsm.logs.programs.broker import CLASSIC, CONSUMER, MEMBER
+from fsm.reference.reports import summarize
 from fsm.trace import Kind, Partition, TraceRecord, by_partition
 
 
@@ -189,13 +190,6 @@ class _Group:
         why = "the group was converted while its generation had no assignment, and no target was computed since: "
         found = _leave_unclaimed(Cause.NO_TARGET, last, (), f"{why}{summarize('W14')}")
         return [found._replace(topics=topics)]
-
-
-def summarize(number: str) -> str:
-    """As `fsm.reference.reports.summarize`."""
-    from fsm.reference import reports  # noqa: PLC0415  # it imports the coordinator, and few logs need it
-
-    return reports.summarize(number)
 
 
 def _leave_unclaimed(cause: Cause, one: CoordinatorRecord, partitions: tuple[Partition, ...], why: str) -> Unclaimed:
