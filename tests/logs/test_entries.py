@@ -263,4 +263,14 @@ _PASTED: dict[str, Callable[[Event], str]] = {
 )
 def test_a_time_in_a_message_begins_no_entry(line: bytes) -> None:
     (entry,) = from_bytes(line, formats())
-    assert find_glued(line, entry.formats or formats()) == 0
+    assert find_glued(line, entry.formats or formats()) == []
+
+
+def test_very_many_entries_on_a_line_are_not_understood(tmp_path: Path) -> None:
+    """Nor do they raise."""
+    line = kafka_line(next(one for one in events("java") if "Adding newly assigned" in one.body))
+    for times, expected in ((5, (0, 5)), (5000, (1, 0))):
+        path = tmp_path / f"{times}.log"
+        path.write_text(line * times)
+        found = read_piece(Piece(str(path), 0, WHOLE), formats(), UTC).summary
+        assert (found.not_understood, found.records) == expected

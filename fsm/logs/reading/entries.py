@@ -13,11 +13,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import tzinfo
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from fsm.logs import Format, Header
 from fsm.logs.message import NoBearing
-from fsm.logs.reading.joined_lines import find_glued, unfold
+from fsm.logs.reading.joined_lines import MOST_GLUED, find_glued, unfold
 from fsm.trace import TraceRecord
 
 ENTRY_LIMIT = 256 * 1024
@@ -106,8 +107,12 @@ def parse_entry(entry: Entry, zone: tzinfo) -> tuple[Format | None, Sequence[Tra
     """
     if not entry.formats:
         return None, () if not entry.data.strip() else None
-    if behind := find_glued(entry.data, entry.formats):
-        return _parse_glued(entry, behind, zone)
+    if begins := find_glued(entry.data, entry.formats):
+        return _parse_glued(entry, begins, zone)
+    return _parse_one(entry, zone)
+
+
+def _parse_one(entry: Entry, zone: tzinfo) -> tuple[Format | None, Sequence[TraceRecord] | None]:
     unfolded = unfold(entry.data)
     if unfolded is not entry.data and (found := _parse(entry._replace(data=unfolded), zone))[1]:
         return found
@@ -128,14 +133,20 @@ def _parse(entry: Entry, zone: tzinfo) -> tuple[Format | None, Sequence[TraceRec
     return None, None if missed and not is_irrelevant else ()
 
 
-def _parse_glued(entry: Entry, behind: int, zone: tzinfo) -> tuple[Format | None, Sequence[TraceRecord] | None]:
-    """What two entries on one line say."""
-    first, second = (
-        parse_entry(entry._replace(data=part), zone) for part in (entry.data[:behind], entry.data[behind:])
-    )
-    if first[1] is None or second[1] is None:
+def _parse_glued(
+    entry: Entry, begins: Sequence[int], zone: tzinfo
+) -> tuple[Format | None, Sequence[TraceRecord] | None]:
+    """What the entries on one line say: the first one, and those that begin there.
+
+    Not understood if one of them is not, or if they are too many.
+    """
+    said = [
+        _parse_one(entry._replace(data=entry.data[start:end]), zone)
+        for start, end in pairwise((0, *begins, len(entry.data)))
+    ]
+    if len(begins) >= MOST_GLUED or any(records is None for _, records in said):
         return None, None
-    return first[0] or second[0], [*first[1], *second[1]]
+    return next((one for one, _ in said if one), None), [record for _, records in said for record in records or ()]
 
 
 def has_learned_format(known: Format, owners: Sequence[Format]) -> bool:

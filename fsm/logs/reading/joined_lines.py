@@ -17,22 +17,29 @@ _MAY_END = frozenset(b")]}>\"'.;!?0" + string.ascii_letters.encode())
 """What may end a line: a time that is quoted in a message has a blank or an opening bracket before it."""
 
 
-def find_glued(data: bytes, formats: Sequence[Format]) -> int:
-    """Where in the first line of an entry another entry begins, without a line feed before it; 0 if none does."""
+MOST_GLUED = 200
+"""Entries behind the first one that are found in a line."""
+_MOST_LOOKED_AT = 1000
+_LONGEST_HEADER = 2000
+
+
+def find_glued(data: bytes, formats: Sequence[Format]) -> Sequence[int]:
+    """Where in the first line of an entry others begin, without a line feed before them: the first `MOST_GLUED`."""
     end = data.find(b"\n")
     masked = (data if end < 0 else data[:end]).translate(_DIGITS)
     begins = _DATED.match(masked)
-    if begins is None:
-        return 0
-    at = masked.find(begins[0], begins.end())
-    while at > 0:
+    found: list[int] = []
+    at = masked.find(begins[0], begins.end()) if begins is not None else -1
+    for _ in range(_MOST_LOOKED_AT):
+        if begins is None or at < 0 or len(found) >= MOST_GLUED:
+            break
         before = masked[at - 1]
         is_quoted = before in b"\"'" and masked.count(before, 0, at) % 2
         may_end = before in _MAY_END and before != masked[at] and not is_quoted
-        if may_end and any(one.header.match(data[at:]) for one in formats):
-            return at
+        if may_end and any(one.header.match(data[at : at + _LONGEST_HEADER]) for one in formats):
+            found.append(at)
         at = masked.find(begins[0], at + 1)
-    return 0
+    return found
 
 
 _FEED = (
