@@ -156,9 +156,10 @@ def out(text: str) -> None:
 def interruptible(*numbers: int) -> Iterator[list[int]]:
     """These signals raise `KeyboardInterrupt`, as Ctrl-C does, so that the command cleans up; yields those received.
 
-    Ignored ones stay ignored (`nohup`). They end a forked process at once.
+    Ignored ones stay ignored (`nohup`). They end a forked process at once. Outside of the main thread nothing changes.
     """
     import signal
+    import threading
 
     received, mine = list[int](), os.getpid()
 
@@ -168,7 +169,8 @@ def interruptible(*numbers: int) -> Iterator[list[int]]:
         received.append(number)
         raise KeyboardInterrupt
 
-    handled = [one for one in numbers if signal.getsignal(one) is not signal.SIG_IGN]
+    is_main = threading.current_thread() is threading.main_thread()
+    handled = [one for one in numbers if is_main and signal.getsignal(one) is not signal.SIG_IGN]
     before = {number: signal.signal(number, stop) for number in handled}
     try:
         yield received

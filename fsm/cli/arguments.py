@@ -43,7 +43,7 @@ def counts(text: str) -> dict[str, int]:
         name, _, number = one.strip().replace("=", ":", 1).partition(":")
         if not _NAME.fullmatch(name):
             raise argparse.ArgumentTypeError(
-                f"{name!r} is no name of letters, digits, '.', '_' and '-'; write for example foo:2,bar:1"
+                f"{name!r} is no name of at most 249 letters, digits, '.', '_' and '-'; write for example foo:2,bar:1"
             )
         if name in found:
             raise argparse.ArgumentTypeError(f"{text!r} names {name} twice")
@@ -51,7 +51,8 @@ def counts(text: str) -> dict[str, int]:
     return found
 
 
-_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+_NAME = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}")
+"""The name of a topic, as Kafka's `Topic.validate` allows it."""
 
 
 def address(text: str, option: str = "--broker") -> tuple[str, int]:

@@ -128,7 +128,10 @@ def test_a_model_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["consumer-group", "--client", "9.9"], "9.9"),
         (["consumer-group", "--members", "0"], "'0' is not a whole number of at least 1"),
         (["consumer-group", "--topics", "foo:2,foo:1"], "names foo twice"),
-        (["consumer-group", "--topics", "foo 2"], "'foo 2' is no name of letters, digits, '.', '_' and '-'; write"),
+        (
+            ["consumer-group", "--topics", "foo 2"],
+            "'foo 2' is no name of at most 249 letters, digits, '.', '_' and '-'; write",
+        ),
         (["consumer-group", "--disturb", "rain"], "unknown kind of disturbance: 'rain'; choose from close"),
         (["consumer-group", "--disturbances", "1"], "no kind of disturbance is enabled"),
         (["consumer-group", "--known", "nix"], "unknown hazard: 'nix'; choose from W1"),

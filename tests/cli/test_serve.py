@@ -26,7 +26,10 @@ RULES = "- lose: yes\n  apii: Heartbeat\n"
         (["--topics", "foo:0"], "--topics: '0' is not a whole number of at least 1"),
         (["--topics", "foo=1,foo=2"], "--topics: 'foo=1,foo=2' names foo twice"),
         (["--topics", "foo=1", "--topics", "bar=1, foo=2"], "--topics: names foo twice"),
-        (["--topics", "f/o=1"], "'f/o' is no name of letters, digits, '.', '_' and '-'; write for example foo:2"),
+        (
+            ["--topics", "f/o=1"],
+            "'f/o' is no name of at most 249 letters, digits, '.', '_' and '-'; write for example foo:2",
+        ),
         (["--topics", "foo=99999"], "foo: a topic has 1 to 10000 partitions, not 99999"),
         (["--topics", "foo=1", "--port", "65536"], "'65536' is not a whole number from 0 to 65535"),
         (["--topics", "foo=1", "--brokers", "0"], "'0' is not a whole number from 1 to 100"),
