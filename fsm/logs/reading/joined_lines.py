@@ -52,13 +52,14 @@ _FEED = (
 """What collectors write for a line feed."""
 _BLANKS = rb"(?<![ \t])[ \t]*+"
 _GAP = rb"(?:[ \t]|\\t|#011|\^I)"
+_FIRST_GAP = rb"(?<![ \t])(?<!\\t)(?<!#011)(?<!\^I)" + _GAP
 _INDENTED = (
     rb"(?=[a-z][a-z0-9.]{1,80} = |(?:Assigned|Current owned|Added|Revoked|Lost) partitions|Member: "
     rb"|at [\w$.<>/@-]{1,300}\(|\.\.\. \d+ (?:more|common))"
 )
 """An indented line of a Java program: a setting, a list of partitions, a frame of a stack trace."""
 _THROWN = rb"(?=(?:Caused by: |Suppressed: )?[\w$]{1,100}\.[\w$.]{0,200}(?:Exception|Error)\b)"
-_BEFORE_INDENTED = re.compile(_BLANKS + _FEED + _GAP + rb"*+" + _INDENTED + rb"|(?<![ \t])" + _GAP + rb"++" + _INDENTED)
+_BEFORE_INDENTED = re.compile(_BLANKS + _FEED + _GAP + rb"*+" + _INDENTED + rb"|" + _FIRST_GAP + rb"++" + _INDENTED)
 _BEFORE_THROWN = re.compile(rb"(?:" + _BLANKS + _FEED + _GAP + rb"*|(?<=[)\]])" + _GAP + rb"*+)" + _THROWN)
 _BEFORE_LOGGER = re.compile(_BLANKS + _FEED + _GAP + rb"*+(?=\(org\.apache\.kafka\.)")
 _AT_END = re.compile(_BLANKS + _FEED + _GAP + rb"*+\Z")
