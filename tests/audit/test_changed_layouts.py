@@ -82,13 +82,23 @@ def test_lines_broken_in_one_part_of_a_file_are_put_together(one: str, other: st
     assert [f.kind for f in found] == [f.kind for f in audit(tmp_path / "whole", "i_j07_maxpoll", "kafka", "kafka")]
 
 
-@pytest.mark.parametrize("scenario", ["j09_kill9", "x06_coop_kill9", "x11_coop_throw"])
-def test_whole_seconds_between_milliseconds_make_no_error(scenario: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("scenario", "shift_s"),
+    [
+        *((name, 0) for name in ("j09_kill9", "x06_coop_kill9", "x11_coop_throw")),
+        *(
+            pytest.param(name, s, marks=pytest.mark.deep)
+            for name in ("j09_kill9", "x11_coop_throw")
+            for s in range(1, 60)
+        ),
+    ],
+)
+def test_whole_seconds_between_milliseconds_make_no_error(scenario: str, shift_s: int, tmp_path: Path) -> None:
     """A line is not older than the one above, whatever both name of group and client; of what lasted no two seconds,
-    the milliseconds are not known."""
+    the milliseconds are not known. Also where a minute begins."""
     paths = []
     for name, data in logs("java")[scenario].items():
-        told = list(java_events(data))
+        told = [event._replace(ts_ms=event.ts_ms + 1000 * shift_s) for event in java_events(data)]
         paths.append(tmp_path / name)
         paths[-1].write_text(
             "".join(WRITERS["whole seconds" if i % 3 else "bracketed"]([e]) for i, e in enumerate(told))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import memory
 import pytest
 
 from fsm.audit.findings import FindingKind, Severity
+from fsm.cli import main
 
 
 def write(*lines: str) -> bytes:
@@ -22,13 +26,22 @@ ADDED, CLOSED = "consumer/broker/1 added subscription to t/%d", "consumer/broker
     [((), []), (("consumergroup/session/a-B/2 released",), [FindingKind.DOUBLE_OWNERSHIP])],
 )
 def test_a_partition_ends_with_its_consumer_if_no_session_ends(
-    released: tuple[str, ...], owned_twice: list[FindingKind]
+    released: tuple[str, ...], owned_twice: list[FindingKind], tmp_path: Path
 ) -> None:
-    """Before 1.31.1. Later, its handler may hold it until the session is released."""
-    one = write(FOUND, ADDED % 0, ADDED % 1, CLOSED % 0, CLOSED % 1, FOUND, ADDED % 0, FOUND, FOUND, FOUND, *released)
+    """Before 1.31.1. Later, its handler may hold it until the session is released. The same wherever files are cut."""
+    one = write(FOUND, ADDED % 0, ADDED % 1, CLOSED % 0, CLOSED % 1, *[FOUND] * 5, *released, ADDED % 0, FOUND)
     other = write(*[FOUND] * 6, ADDED % 1, *[FOUND] * 4)
     found = memory.audit({"a.log": one, "b.log": other}).findings
     assert [one.kind for one in found if one.severity is Severity.ERROR] == owned_twice
+    (tmp_path / "logs").mkdir()
+    for name, log in (("a.log", one), ("b.log", other)):
+        (tmp_path / "logs" / name).write_bytes(log)
+    out = tmp_path / "out"
+    main(["audit", str(tmp_path / "logs"), "-o", str(out), "--master", "none", "--split-bytes", "600"])
+    errors = [
+        one["kind"] for one in json.loads((out / "audit.json").read_text())["findings"] if one["severity"] == "error"
+    ]
+    assert errors == owned_twice
 
 
 def test_a_java_client_up_to_2_3_without_loggers() -> None:

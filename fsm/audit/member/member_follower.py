@@ -48,6 +48,9 @@ def _find_takers(kind: Kind) -> tuple[tuple[int, Step], ...]:
     return tuple((number, one.see if one.every else one.steps[kind]) for number, one in concerned)
 
 
+_LATER_ENDS, _BEGINS = (Kind.OWNED, Kind.DROPPED), (Kind.ADDED, Kind.STARTED, Kind.LEFT)
+
+
 class ConsumerFollower:
     """Follows one instance of a consumer."""
 
@@ -65,18 +68,33 @@ class ConsumerFollower:
             self.process.settings = was.settings
         owned = OwnedPartitions(self.process)
         self.followers = tuple(one(self.process, owned) for one in _IN_ORDER)
+        self.early: list[Known] = []
+        """Records of `ClientFacts.early_end`, which count if something new begins before a later end is logged."""
 
     def see(self, known: Known) -> Rows:
-        if known.record.kind is Kind.VERSION:
+        kind, event = known.record.kind, known.record.event
+        if kind is Kind.VERSION:
             self.process.version = known.record.settings.get("version", "")
             return ()
         self.process.see(known)
+        if event and event == self.process.facts.early_end:
+            self.early.append(known)
+            return ()
+        if not self.early or kind not in (*_LATER_ENDS, *_BEGINS):
+            return self._take(known)
+        early, self.early = self.early, []
+        taken = [known] if kind in _LATER_ENDS else [*early, known]
+        return [row for one in taken for row in self._take(one)]
+
+    def _take(self, known: Known) -> Sequence[Row]:
         rows: list[Row] = []
         for number, step in _find_takers(known.record.kind):
             rows += step(self.followers[number], known) or ()
         return [self.lower_doubtful(row) if isinstance(row, Finding) else row for row in rows] if rows else rows
 
     def finish(self) -> Rows:
+        for one in self.early:
+            yield from self._take(one)
         for follower in self.followers:
             for row in follower.finish():
                 yield self.lower_doubtful(row) if isinstance(row, Finding) else row

@@ -40,8 +40,8 @@ class Membership(InstanceFollower):
         """A line has told that it is a member."""
         self.untold: list[Finding] = []
         """Findings about memberships of which no line tells, until one does: the first `_MOST_UNTOLD`."""
-        self.is_refused = False
-        """A commit was refused, and it has not rejoined yet."""
+        self.refused_ms: int | None = None
+        """When a commit was refused last, since it joined."""
         self.fatal: tuple[At, str] | None = None
         self.leave: At | None = None
         self.heartbeat: At | None = None
@@ -71,7 +71,7 @@ class Membership(InstanceFollower):
     @on(Kind.JOINED, Kind.SYNCED)
     def _enter(self, _known: Known) -> None:
         self._be_member()
-        self.is_refused = False
+        self.refused_ms = None
         self.fatal = self.leave = None
         self.owned.cause = Cause.NONE
 
@@ -92,7 +92,9 @@ class Membership(InstanceFollower):
         cause = self.owned.cause = self._cause(known.record)
         self.owned.mark_void(known.at.ts_ms, cause)
         # Without lines of joins, several lines may be about one loss; but a poll timeout is one of a membership each.
-        unseen = not self._tells_membership and (self.loop is None or known.record.kind is Kind.POLL_EXPIRED)
+        unseen = not self._tells_membership and (
+            known.record.kind is Kind.POLL_EXPIRED or self.loop is None or self._is_past(self.loop.end_ms, known.at)
+        )
         counts = self.consumer.facts.has_lost_callback if self.is_member else unseen
         self._leave_group()
         if counts:
@@ -100,11 +102,13 @@ class Membership(InstanceFollower):
 
     @on(Kind.COMMIT_FAILED)
     def _refuse_commit(self, known: Known) -> Rows:
-        """Tells the first one until the consumer rejoins, if no lost callback tells of the lost membership."""
+        """Tells the first one, and the first after a rejoin or a while, if no lost callback tells of the loss."""
         detail, at = known.record.detail, known.at
         silent = not (self._tells_membership and self.consumer.facts.has_lost_callback)
-        if silent and not self.is_refused and any(error in detail for error in _REFUSALS):
-            self.is_refused = True
+        if not silent or not any(error in detail for error in _REFUSALS):
+            return
+        last_ms, self.refused_ms = self.refused_ms, at.ts_ms
+        if last_ms is None or self._is_past(last_ms, at):
             error = detail.partition(":")[0]
             summary = (
                 f"a commit of {self.consumer.member} was refused{BECAUSE[self.owned.cause]} ({error}); "
@@ -134,7 +138,7 @@ class Membership(InstanceFollower):
         return Cause.SESSION_EXPIRED if record.detail == "UNKNOWN_MEMBER_ID" else Cause.FENCED
 
     def _count_loss(self, at: At, cause: Cause) -> Rows:
-        if self.loop is not None and at.ts_ms - self.loop.end_ms > self.consumer.limits.window_ms:
+        if self.loop is not None and self._is_past(self.loop.end_ms, at):
             yield from self._end_loop()
         loop = self.loop = self.loop or _Loop(at.ts_ms, at.ts_ms)
         loop.end_ms = at.ts_ms
@@ -142,6 +146,10 @@ class Membership(InstanceFollower):
         loop.causes.add(cause)
         if len(loop.shown) < _SHOWN_LOSSES:
             loop.shown.append(at)
+
+    def _is_past(self, last_ms: int, at: At) -> bool:
+        """Whether this is another event than one whose last line is from `last_ms`."""
+        return at.ts_ms - last_ms > self.consumer.limits.window_ms
 
     def _end_loop(self) -> Rows:
         loop, self.loop = self.loop, None

@@ -15,10 +15,9 @@ from pathlib import Path
 from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.hygiene.identity import Facts, facts_of
 from fsm.audit.reading.known_layouts import open_known
-from fsm.audit.reading.records import EVENT, KIND, OFFSET, SEQ, TIME, Chunk, Line, Row, Source, pack, to_row
+from fsm.audit.reading.records import OFFSET, SEQ, TIME, Chunk, Line, Row, Source, pack, to_row
 from fsm.audit.reading.scanning import Parsed, Scanner, parse_all
 from fsm.logs import Format, clients
-from fsm.logs import facts_of as facts_of_client
 from fsm.logs.layouts.java_layouts import kafka
 from fsm.logs.layouts.layout import TIMES, signs_of
 from fsm.logs.programs.broker import THREAD
@@ -39,7 +38,7 @@ _VARIABLE = re.compile(rb"[0-9a-fA-F]{8,}|\d+")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 """Masks digits before the cached `_shape`, because most lines of one shape differ in digits only."""
 _SECOND_MS = 1000
-_FRACTION = re.compile(r"(?:\d:\d\d[.,:]|\d{10}[.,]?)0(?:00|0?\b)")
+_FRACTION = re.compile(r"(?:\d:\d\d[.,]|\b\d\d?:\d\d:\d\d:|\d{10}[.,]?)0(?:00|0?\b)")
 """A time at the beginning of a second that is written with its fraction."""
 NAMES_A_PIECE = 1000
 """Limit of client ids by which entries are counted."""
@@ -352,7 +351,6 @@ class SourceRecords:
     def of_piece(self, summary: PieceSummary) -> PieceRecords:
         if summary.learned and self._settle_times():  # known layouts have times, which may be 0 in traces
             summary.lost = tuple(sorted({*summary.lost, TIMES}))
-        self._settle_ends()
         facts = facts_of(self.rows[False])
         return PieceRecords(summary, facts, list(self._chunks(False)), list(self._chunks(True)), self.names)
 
@@ -381,13 +379,6 @@ class SourceRecords:
             if ms != own[i][TIME]:
                 own[i] = (ms, *own[i][OFFSET:])
         return filled
-
-    def _settle_ends(self) -> None:
-        """Without the records that would end ownership too early."""
-        for (_, client_id, *_), own in self.rows[False].items():
-            early = facts_of_client(client_id).early_end
-            if early and any(row[KIND] == Kind.OWNED for row in own):
-                own[:] = [row for row in own if row[EVENT] != early]
 
     def _chunks(self, coordinator: bool) -> Iterator[Chunk]:
         for source, rows in sorted(self.rows[coordinator].items()):

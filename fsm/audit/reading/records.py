@@ -28,7 +28,7 @@ Row = tuple[Any, ...]
 TIME, OFFSET, SEQ, NUMBER, TEXT, KIND = range(6)
 """Indexes in a row: epoch ms; byte offset of the entry; position in the entry; line number in the piece; text of the
 line; kind. The other fields of the record follow."""
-GROUP, CLIENT_ID, MEMBER_ID, EVENT = KIND + 1, KIND + 2, KIND + 3, KIND + 8
+GROUP, CLIENT_ID, MEMBER_ID = KIND + 1, KIND + 2, KIND + 3
 IN_ORDER = itemgetter(TIME, OFFSET, SEQ)
 ROWS = 500
 """Most rows of a chunk."""

@@ -70,8 +70,8 @@ class ClientFacts:
     logs_subscription: bool = True
     """It logs subscriptions. If False, a consumer is assumed to want the topics that it owns."""
     early_end: str = ""
-    """The `event` of a record that marks the end of ownership only in a log without `OWNED` records, since the last
-    callback may still run."""
+    """The `event` of records that mark the end of ownership only if no `OWNED` follows them, for the last callback may
+    still run."""
     pattern_matches_beginning: bool = False
     """A subscribed pattern need only match a prefix of a topic's name."""
 

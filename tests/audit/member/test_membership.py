@@ -48,6 +48,16 @@ def test_a_log_of_warnings_tells_of_a_loop(log):
     assert [f.kind for f in log.rows(Finding)] == [FindingKind.FENCING_LOOP]
 
 
+@pytest.mark.parametrize(
+    ("kind", "detail"), [(Kind.FENCED, ""), (Kind.COMMIT_FAILED, "UNKNOWN_MEMBER_ID"), (Kind.POLL_EXPIRED, "")]
+)
+def test_a_log_of_warnings_tells_of_each_day(log, kind, detail):
+    """Though no line says that it rejoined."""
+    for day in range(3):
+        log(day * 86_400_000, kind, detail=detail)(day * 86_400_000 + 100, kind, detail=detail)
+    assert [f.start_ms for f in log.rows(Finding)] == [day * 86_400_000 for day in range(3)]
+
+
 @pytest.mark.parametrize(("at", "line"), [(0, Kind.STARTED), (0, Kind.SYNCED), (9000, Kind.SYNCED)])
 def test_who_tells_of_joins_lost_no_other_membership(log, at, line):
     """Its log has the line of each join, though it may begin later than its first one."""
