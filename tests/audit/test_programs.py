@@ -179,7 +179,7 @@ def check(logs: Mapping[str, bytes], writers: Mapping[str, Callable[[list[Line]]
     ("kind", "name"),
     [
         ("java", "i_j07_maxpoll"),
-        ("librdkafka", "c02_two"),
+        pytest.param("librdkafka", "c02_two", marks=pytest.mark.deep),
         pytest.param("client", "aiokafka.sigstop", marks=pytest.mark.deep),
     ],
 )
