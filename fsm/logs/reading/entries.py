@@ -140,13 +140,13 @@ def _parse_glued(
 
     Not understood if one of them is not, or if they are too many.
     """
-    said = [
+    parsed = [
         _parse_one(entry._replace(data=entry.data[start:end]), zone)
         for start, end in pairwise((0, *begins, len(entry.data)))
     ]
-    if len(begins) >= MOST_GLUED or any(records is None for _, records in said):
+    if len(begins) >= MOST_GLUED or any(records is None for _, records in parsed):
         return None, None
-    return next((one for one, _ in said if one), None), [record for _, records in said for record in records or ()]
+    return next((one for one, _ in parsed if one), None), [record for _, records in parsed for record in records or ()]
 
 
 def has_learned_format(known: Format, owners: Sequence[Format]) -> bool:
