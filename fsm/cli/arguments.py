@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,10 +37,12 @@ def setting(text: str) -> tuple[str, str]:
 
 def counts(text: str) -> dict[str, int]:
     """An argparse type: names and their numbers, as `foo:4,bar:2` or `foo=4,bar=2`; 1 where none is given."""
+    from fsm.protocol.config import LEGAL_NAME
+
     found: dict[str, int] = {}
     for one in text.split(","):
         name, _, number = one.strip().replace("=", ":", 1).partition(":")
-        if not _NAME.fullmatch(name):
+        if not LEGAL_NAME.fullmatch(name):
             raise argparse.ArgumentTypeError(
                 f"{name!r} is no name of at most 249 letters, digits, '.', '_' and '-'; write for example foo:2,bar:1"
             )
@@ -49,10 +50,6 @@ def counts(text: str) -> dict[str, int]:
             raise argparse.ArgumentTypeError(f"{text!r} names {name} twice")
         found[name] = at_least(1)(number or "1")
     return found
-
-
-_NAME = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}")
-"""The name of a topic, as Kafka's `Topic.validate` allows it."""
 
 
 def address(text: str, option: str = "--broker") -> tuple[str, int]:

@@ -70,7 +70,8 @@ _BOUNDS = {
     "request_timeout_ms": (0, INT_MAX),
     "default_api_timeout_ms": (0, INT_MAX),
 }
-_LEGAL_ID = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+LEGAL_NAME = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}")
+"""The name of a topic, and the id of a static member (`Topic.validate` of Kafka)."""
 
 
 _KINDS: Mapping[str, tuple[type | tuple[type, ...], str]] = {
@@ -101,7 +102,7 @@ def check_bounds(name: str, value: int, least: int, most: int) -> None:
 
 def _check_instance_id(text: str) -> None:
     """Raises `InputError` unless the id satisfies the rules of topic names."""
-    if not _LEGAL_ID.fullmatch(text) or text in (".", ".."):
+    if not LEGAL_NAME.fullmatch(text):
         rule = "1 to 249 ASCII letters, digits, '.', '_' and '-', and neither '.' nor '..'"
         raise InputError(f"must be {rule}, not {text!r}", "group_instance_id")
 

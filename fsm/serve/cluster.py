@@ -18,6 +18,7 @@ from fsm.coordinator.model.persistent import PersistentMap
 from fsm.errors import InputError
 from fsm.protocol import messages as m
 from fsm.protocol.assignment import NO_TOPIC_ID, TopicId
+from fsm.protocol.config import LEGAL_NAME
 from fsm.protocol.error_codes import ErrorCode
 from fsm.serve import admin
 from fsm.serve.coordinators import Coordinators
@@ -25,7 +26,7 @@ from fsm.serve.effects import Append, Replace
 from fsm.serve.partition_logs import GROWTH, GROWTH_WHEN_FULL, GroupLog
 from fsm.serve.refusals import GROUPS_SINCE
 from fsm.serve.requests import RequestContext, list_versions
-from fsm.serve.topics import ANSWERED, LEGAL_TOPIC, OFFSETS_TOPIC, Topics
+from fsm.serve.topics import ANSWERED, OFFSETS_TOPIC, Topics
 
 CLUSTER_ID = "fsm-serve"
 GROUP_KEY, TRANSACTION_KEY = 0, 1
@@ -208,7 +209,7 @@ class Cluster:
         topic = self.topics.by_name.get(found_name) if found_name else None
         if topic is None:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name is not None else ErrorCode.UNKNOWN_TOPIC_ID
-            if name is not None and not LEGAL_TOPIC.fullmatch(name):
+            if name is not None and not LEGAL_NAME.fullmatch(name):
                 code = ErrorCode.INVALID_TOPIC_EXCEPTION
             return m.MetadataResponseTopic(code, name if name is not None or version >= 12 else "", topic_id)
         parts = tuple(_describe_partition(number, self.topics.leader(number)) for number in range(topic.partitions))

@@ -5,7 +5,6 @@ Partition p of a topic is led by broker 1 + p modulo their number. `__consumer_o
 
 from __future__ import annotations
 
-import re
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from random import Random
@@ -15,6 +14,7 @@ from fsm.coordinator.model.context import Topic
 from fsm.errors import InputError
 from fsm.protocol import messages as m
 from fsm.protocol.assignment import NO_TOPIC_ID, TopicId, TopicPartition
+from fsm.protocol.config import LEGAL_NAME
 from fsm.protocol.error_codes import ErrorCode
 from fsm.serve.partition_logs import KEPT_BYTES, GroupLog, PartitionLog
 
@@ -29,7 +29,6 @@ LATEST, EARLIEST, NEWEST, EARLIEST_LOCAL = -1, -2, -3, -4
 """Special timestamps for the ends of the log, and for its newest record; smaller ones are for tiered storage."""
 
 
-LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 MOST_PARTITIONS = 10_000
 """The maximal partition count of one topic."""
 MOST_PARTITIONS_IN_ALL = 20_000
@@ -245,7 +244,7 @@ class Topics:
 
 def check_name(name: str) -> None:
     """Raises `InputError` for an invalid topic name."""
-    if not LEGAL_TOPIC.fullmatch(name) or name in (".", "..", OFFSETS_TOPIC):
+    if not LEGAL_NAME.fullmatch(name) or name == OFFSETS_TOPIC:
         raise InputError(f"{name!r} cannot be the name of a topic", "topic")
 
 
