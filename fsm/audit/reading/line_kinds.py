@@ -16,7 +16,7 @@ import numpy as np
 from fsm.logs import Format
 from fsm.logs.message import NoBearing
 from fsm.logs.reading.beginnings import LONGEST, Beginnings, Kinds
-from fsm.logs.reading.blocks import Numbers, line_bounds, words
+from fsm.logs.reading.blocks import DIGITS, Numbers, line_bounds, words
 from fsm.logs.reading.entries import (
     CANNOT_CONTINUE,
     CONTINUATION_WORDS,
@@ -31,8 +31,6 @@ from fsm.logs.reading.entries import (
 from fsm.logs.reading.joined_lines import find_glued, unfold
 from fsm.trace import TraceRecord
 
-DIGITS = bytes(48 if 48 <= i < 58 else i for i in range(256))
-"""Makes all digits equal."""
 _ORPHAN_REACH = 32
 """Bytes that decide, for most lines, that a line neither begins nor continues an entry."""
 _LEARNED_REACH = 64

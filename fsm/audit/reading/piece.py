@@ -21,7 +21,7 @@ from fsm.logs import Format, clients
 from fsm.logs.layouts.java_layouts import kafka
 from fsm.logs.layouts.layout import TIMES, signs_of
 from fsm.logs.programs.broker import THREAD
-from fsm.logs.reading.blocks import Words
+from fsm.logs.reading.blocks import DIGITS, Words
 from fsm.logs.reading.entries import ENTRY_LIMIT, Entry, first_line
 from fsm.logs.reading.opening import describe_problem
 from fsm.logs.reading.pieces import READ_ERRORS, Piece, PieceReader, reader_of
@@ -35,8 +35,6 @@ _SEARCH_LENGTH = 1000
 SHAPE_LENGTH = 100
 """Bytes of a line that make its shape."""
 _VARIABLE = re.compile(rb"[0-9a-fA-F]{8,}|\d+")
-_DIGITS = bytes.maketrans(b"123456789", b"000000000")
-"""Masks digits before the cached `_shape`, because most lines of one shape differ in digits only."""
 _SECOND_MS = 1000
 _FRACTION = re.compile(r"(?:\d:\d\d[.,]|\b\d\d?:\d\d:\d\d:|\d{10}[.,]?)0(?:00|0?\b)")
 """A time at the beginning of a second that is written with its fraction."""
@@ -197,7 +195,7 @@ class PieceSummary:
 
     def _shape(self, data: bytes) -> str:
         line = data.split(b"\n", 1)[0][: 4 * SHAPE_LENGTH]
-        shape = _shape(line.translate(_DIGITS))
+        shape = _shape(line.translate(DIGITS))  # cached: most lines of one shape differ in digits only
         return shape if shape in self.shapes or len(self.shapes) < SHAPES_A_PIECE else ""
 
     @property
@@ -288,10 +286,12 @@ def find_cut_end(piece: Piece) -> bytes:
     """The last line of a file if it has no line feed and is only the beginning of a line in Kafka's layout: a log that
     was rotated by its size. Such a line has no logger, by which others are recognised. Empty if there is none."""
     line = b""
-    with suppress(OSError), Path(piece.file).open("rb") as file:
+    with suppress(OSError), Path(piece.file).open("rb", buffering=0) as file:
         size = file.seek(0, SEEK_END)
-        file.seek(max(piece.start, size - ENTRY_LIMIT))
-        line = file.read().rpartition(b"\n")[2] if size <= piece.end else b""
+        file.seek(max(piece.start, size - 1))
+        if size <= piece.end and file.read(1) != b"\n":
+            file.seek(max(piece.start, size - ENTRY_LIMIT))
+            line = file.read().rpartition(b"\n")[2]
     message = kafka(line.decode("utf-8", "replace"), UTC) if line else None
     return line if message is not None and message.cut else b""
 

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fsm.audit.reading.line_kinds import CONTINUATION, DIGITS, ORPHAN, Knowledge, Lines, knowledge_of, split_lines
+from fsm.audit.reading.line_kinds import CONTINUATION, ORPHAN, Knowledge, Lines, knowledge_of, split_lines
 from fsm.logs import Format
-from fsm.logs.reading.blocks import Numbers, Words
+from fsm.logs.reading.blocks import DIGITS, Numbers, Words
 from fsm.logs.reading.entries import (
     ENTRY_LIMIT,
     Block,

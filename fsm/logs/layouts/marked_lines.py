@@ -17,7 +17,7 @@ from fsm.logs.layouts.ends import find_tail, goes_on, strip_end, words_of
 from fsm.logs.layouts.frames import Frame
 from fsm.logs.layouts.headers import HEADER_LIMIT
 from fsm.logs.layouts.layout import marks_of, unescape
-from fsm.logs.reading.blocks import join
+from fsm.logs.reading.blocks import DIGITS, join
 
 MOST_SAMPLES = 120
 """Lines with a client's message from which a layout is learned."""
@@ -87,7 +87,7 @@ def sample_shapes(lines: Sequence[str] | Sequence[bytes], chosen: Sequence[int],
     ranks: list[tuple[int, int]] = []
     for i in chosen:
         line = lines[i][:_SHAPE]
-        shape = line.translate(_TEXT_DIGITS) if isinstance(line, str) else line.translate(_DIGITS)
+        shape = line.translate(_TEXT_DIGITS) if isinstance(line, str) else line.translate(DIGITS)
         seen[shape] += 1
         ranks.append((seen[shape], i))
     firsts = [i for rank, i in ranks if rank == 1]
@@ -95,7 +95,6 @@ def sample_shapes(lines: Sequence[str] | Sequence[bytes], chosen: Sequence[int],
 
 
 _SHAPE = 300
-_DIGITS = bytes(48 if 48 <= i < 58 else i for i in range(256))
 _TEXT_DIGITS = str.maketrans("123456789", "000000000")
 
 

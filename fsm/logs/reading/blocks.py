@@ -17,6 +17,8 @@ from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
 Numbers = npt.NDArray[np.int64]
 
+DIGITS = bytes(48 if 48 <= i < 58 else i for i in range(256))
+"""Makes all digits equal."""
 _FEED = 10
 _FAST = 64
 """Words for which an automaton has its fast search."""

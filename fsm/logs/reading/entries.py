@@ -140,11 +140,13 @@ def _parse_glued(
 
     Not understood if one of them is not, or if they are too many.
     """
+    if len(begins) >= MOST_GLUED:
+        return None, None
     parsed = [
         _parse_one(entry._replace(data=entry.data[start:end]), zone)
         for start, end in pairwise((0, *begins, len(entry.data)))
     ]
-    if len(begins) >= MOST_GLUED or any(records is None for _, records in parsed):
+    if any(records is None for _, records in parsed):
         return None, None
     return next((one for one, _ in parsed if one), None), [record for _, records in parsed for record in records or ()]
 

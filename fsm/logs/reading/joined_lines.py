@@ -8,9 +8,8 @@ import string
 from collections.abc import Sequence
 
 from fsm.logs import Format
-from fsm.logs.reading.blocks import words
+from fsm.logs.reading.blocks import DIGITS, words
 
-_DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _DATED = re.compile(rb"[^0\n]{0,40}?0+(?:[-:/.|]0+){1,2}")
 """The beginning of a line up to some of its time, with masked digits."""
 _MAY_END = frozenset(b")]}>\"'.;!?0" + string.ascii_letters.encode())
@@ -26,7 +25,7 @@ _LONGEST_HEADER = 2000
 def find_glued(data: bytes, formats: Sequence[Format]) -> Sequence[int]:
     """Where in the first line of an entry others begin, without a line feed before them: the first `MOST_GLUED`."""
     end = data.find(b"\n")
-    masked = (data if end < 0 else data[:end]).translate(_DIGITS)
+    masked = (data if end < 0 else data[:end]).translate(DIGITS)
     begins = _DATED.match(masked)
     found: list[int] = []
     at = masked.find(begins[0], begins.end()) if begins is not None else -1
