@@ -170,17 +170,18 @@ def _mutate(
             sys.stderr.flush()
             known.clear()
 
-    found = score(
-        subject(args.model, make),
-        _split(args.mutate),
-        disturb=kinds,
-        disturbances=most,
-        known=_split(",".join(args.known)),
-        properties=args.property,
-        limits=limits,
-        progress=show,
-        report=report,
-    )
+    with interruptible(signal.SIGTERM, signal.SIGHUP):
+        found = score(
+            subject(args.model, make),
+            _split(args.mutate),
+            disturb=kinds,
+            disturbances=most,
+            known=_split(",".join(args.known)),
+            properties=args.property,
+            limits=limits,
+            progress=show,
+            report=report,
+        )
     line.show()
     if args.json:
         out(as_json(found.document()))
