@@ -119,7 +119,9 @@ class Graph:
         drawn = self.render(form)
         if filename is None:
             return drawn
-        Path(filename).write_bytes(drawn)
+        beside = Path(filename).with_name(f".{Path(filename).name}.new")
+        beside.write_bytes(drawn)
+        beside.replace(filename)
         return None
 
     def _repr_svg_(self) -> str | None:

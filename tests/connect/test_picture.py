@@ -12,12 +12,13 @@ import pytest
 from connect_scene import A1, B
 from recordings import opened
 
+from fsm.audit.limits import Limits
 from fsm.audit.picture import of_files, shipped_pictures
 from fsm.cli import main
 from fsm.connect.simulation.cluster import Cluster
 from fsm.connect.units import Unit
 from fsm.connect.worker.config import ConnectConfig
-from fsm.render.timeline.ownership import Bar, Delay, Mark, Picture, Stay, delays, svg
+from fsm.render.timeline.ownership import TWICE_MS, Bar, Delay, Mark, Picture, Stay, delays, svg
 
 ARCHIVE = Path(__file__).parent / "recordings.tar.xz"
 
@@ -251,3 +252,7 @@ def test_no_two_ticks_have_one_label(lasts_ms: int) -> None:
     assert len(set(labels)) == len(labels)
     first, second, third = (round(float(label) * 1000) for label in labels[:3])
     assert second - first == third - second
+
+
+def test_two_owners_are_marked_from_the_tolerance_of_the_audit_on() -> None:
+    assert Limits().tolerance_ms == TWICE_MS

@@ -24,7 +24,7 @@ THINNEST = 2.5
 TO_SCALE_MS = 600_000
 """The length of a picture up to which no stretch is shortened: ten minutes."""
 TWICE_MS = 100
-"""Two owners at once are marked if that lasts longer, as the audit reports them: clocks of two hosts differ."""
+"""Two owners at once are marked if that lasts longer: the audit's tolerance, unless it is given another one."""
 TWICE = "two owners at once"
 WAITS = "scheduled delay: lost work waits"
 SHADES = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d", "#bab0ac")

@@ -85,10 +85,13 @@ def test_a_close_that_leaves_partitions_behind_tells_nobody(log):
 
 
 def test_a_close_that_never_calls_back_is_a_warning(new_log):
-    """aiokafka's stop() calls nothing; after a fatal error it is an error all the same."""
-    log = new_log("aiokafka")(0, Kind.STARTED)(10, Kind.ASSIGN_BEGIN, partitions=(T0,))(50, Kind.CLOSE_BEGIN)
-    (found,) = log(60, Kind.CLOSE_END).rows(Finding)
-    assert (found.kind, found.severity) == (FindingKind.LOST_WITHOUT_CALLBACK, Severity.WARNING)
+    """aiokafka's stop() calls nothing. Who was fenced before lost its partitions all the same, which is an error."""
+    for kinds, severity in (([], Severity.WARNING), ([Kind.FENCED], Severity.ERROR)):
+        log = new_log("aiokafka")(0, Kind.STARTED)(10, Kind.ASSIGN_BEGIN, partitions=(T0,))
+        for kind in (*kinds, Kind.CLOSE_BEGIN, Kind.CLOSE_END):
+            log(50, kind)
+        (found,) = (one for one in log.rows(Finding) if one.kind is FindingKind.LOST_WITHOUT_CALLBACK)
+        assert found.severity is severity
 
 
 def test_a_close_that_never_returns_is_told_with_less_certainty(log):
