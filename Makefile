@@ -87,8 +87,8 @@ bench: .venv/.dev ## ratios against transitions, a plain dict, Kafka's assignors
 bench-wire: .venv/.dev ## heartbeats a second over sockets: fsm serve, a real Apache Kafka, librdkafka's mock (needs java and mvn)
 	@$(BIN)/python tests/bench/wire.py
 
-bench-check: .venv/.dev ## what fsm check costs: states and transitions a CPU second, bytes a state, against one state at a time
-	@$(BIN)/python tests/bench/check.py
+bench-check: .venv/.dev ## what fsm check costs: states and transitions a CPU second, bytes a state, against one state at a time; TLC=tla2tools.jar for TLC beside it
+	@$(BIN)/python tests/bench/check.py $(if $(TLC),--tlc '$(TLC)')
 
 diagrams: .venv/.user ## draw every table again (needs the program dot)
 	$(BIN)/fsm draw -o diagrams --format dot,svg,mermaid,plantuml,markdown

@@ -1,14 +1,16 @@
 """What a check costs: states and transitions a CPU second, bytes a state, and what one state at a time would cost.
 
 Two-phase commit is the spec of J. Gray and L. Lamport, with the states that the test of Stateright's `examples/2pc.rs`
-counts; TLC is not published where packages come from, so it is not run here. Warm is the same search with the tables
-of the cold one, as `--memo` keeps them.
+counts. With the jar of TLC, the checker of TLA+, it checks the same (`TwoPhaseCommit.tla`) and has to find as many. Warm
+is the same search with the tables of the cold one, as `--memo` keeps them.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -31,6 +33,8 @@ KINDS = ["crash", "expire", "failover", "late", "leave", "lose", "poll_timeout",
 """Of disturbance, in a consumer group."""
 PUBLISHED = {3: 288, 5: 8_832}
 """Distinct states of two-phase commit by the number of resource managers."""
+LARGEST = 7
+SPEC = Path(__file__).with_name("TwoPhaseCommit.tla")
 COLUMNS = ("states", "transitions", "CPU s", "states/s", "transitions/s", "goal s", "bytes")
 WIDTHS = (11, 12, 7, 11, 14, 7, 6)
 
@@ -77,6 +81,31 @@ def measure_command(title: str, folder: str, model: Model) -> None:
     show(title, *(f"{count:,}" for count in counts), f"{took_s:.2f}", *rates(took_s, *counts))
 
 
+def measure_tlc(jar: str, managers: int, states: int) -> None:
+    """One line: TLC with two workers, from the start of its Java to its end. Fails if it finds another number."""
+    names = ", ".join(f'"resource-{i}"' for i in range(1, managers + 1))
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "two.cfg"
+        config.write_text(f"SPECIFICATION Spec\nINVARIANT Agree\nCONSTANT Resources = {{{names}}}\n")
+        command = ["java", "-XX:+UseParallelGC", "-cp", jar, "tlc2.TLC", "-workers", "2", "-deadlock"]
+        before = os.times()
+        done = subprocess.run(
+            [*command, "-metadir", folder, "-config", str(config), str(SPEC)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        after = os.times()
+    found = re.search(r"^(\d+) states generated, (\d+) distinct states found, 0 states left", done.stdout, re.MULTILINE)
+    if found is None:
+        raise SystemExit(f"{jar}: {(done.stdout or done.stderr).strip().splitlines()[-1]}")
+    if int(found[2]) != states:
+        raise SystemExit(f"two-phase commit of {managers}: {states:,} states, TLC finds {int(found[2]):,}")
+    took_s = after.children_user + after.children_system - before.children_user - before.children_system
+    counts = int(found[2]), int(found[1])
+    show(f"two-phase commit of {managers}, TLC", *(f"{n:,}" for n in counts), f"{took_s:.2f}", *rates(took_s, *counts))
+
+
 def rates(took_s: float, *counts: int) -> list[str]:
     """So many a second each."""
     return [f"{count / max(took_s, 1e-3):,.0f}" for count in counts]
@@ -88,13 +117,20 @@ def show(title: str, *cells: str) -> None:
 
 
 def main() -> None:
-    """Prints the table. Fails where two-phase commit has other states than are published."""
+    """Prints the table. Fails where two-phase commit has other states than are published or than TLC finds."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--tlc", metavar="JAR", help="class path of TLC, such as tla2tools.jar")
+    tlc = parser.parse_args().tlc
     show("", *COLUMNS)
     for managers, states in PUBLISHED.items():
         found = measure(f"two-phase commit of {managers}, cold", two_phase_commit(managers))
         if found.met != states:
             raise SystemExit(f"two-phase commit of {managers}: {found.met:,} states, published are {states:,}")
-    measure("two-phase commit of 7, cold", two_phase_commit(7))
+    largest = measure(f"two-phase commit of {LARGEST}, cold", two_phase_commit(LARGEST))
+    measure(f"two-phase commit of {LARGEST}, warm", two_phase_commit(LARGEST), tables=largest.space)
+    if tlc:
+        for managers, states in (PUBLISHED | {LARGEST: largest.met}).items():
+            measure_tlc(tlc, managers, states)
     for title, model, most in (
         ("consumer group, undisturbed", consumer_group(), 0),
         ("consumer group, 2 topics, 1 disturbance", consumer_group(topics={"foo": 1, "bar": 1}), 1),
