@@ -38,6 +38,21 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:  # noqa: ARG00
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` is applied
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Cases beside those that a test keeps in the loop are deep."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("loop") and not item.get_closest_marker("deep"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for its in cases.values():
+        (keeps,) = its[0].get_closest_marker("loop").args  # type: ignore[union-attr]
+        kept = {number * len(its) // keeps for number in range(keeps)}
+        for number, item in enumerate(its):
+            if number not in kept:
+                item.add_marker(pytest.mark.deep)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """By file costs pytest-xdist half of what it costs it to hand out fifteen thousand tests one by one."""

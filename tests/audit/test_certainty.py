@@ -53,6 +53,7 @@ def test_facts_for_a_group_leave_out_other_clients() -> None:
 
 
 @pytest.mark.parametrize("scenario", ["j02_second_joins", "j07_maxpoll", "x02_coop_rolling"])
+@pytest.mark.loop(2)
 def test_no_error_is_made_of_lines_that_were_not_understood(scenario: str, tmp_path: Path) -> None:
     """Every third line of the clients ends with what no client prints; the kinds of errors stay those of the whole."""
     audits = []

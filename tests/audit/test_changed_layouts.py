@@ -60,6 +60,7 @@ def list_errors(found: list[Finding]) -> list[tuple[str, str]]:
         ("logback date", "pm2", 9),
     ],
 )
+@pytest.mark.loop(2)
 def test_no_error_is_made_by_a_change_of_layout(one: str, other: str, parts: int, tmp_path: Path) -> None:
     """To one whose times have no milliseconds, which may name the program, or to one without times: the order of the
     lines counts."""
@@ -76,6 +77,7 @@ def test_no_error_is_made_by_a_change_of_layout(one: str, other: str, parts: int
         ("folded and indented", "quarkus"),
     ],
 )
+@pytest.mark.loop(2)
 def test_lines_broken_in_one_part_of_a_file_are_put_together(one: str, other: str, tmp_path: Path) -> None:
     """As where a log continues what was copied from a terminal."""
     found = audit(tmp_path / "changed", "i_j07_maxpoll", one, other)
@@ -93,6 +95,7 @@ def test_lines_broken_in_one_part_of_a_file_are_put_together(one: str, other: st
         ),
     ],
 )
+@pytest.mark.loop(1)
 def test_whole_seconds_between_milliseconds_make_no_error(scenario: str, shift_s: int, tmp_path: Path) -> None:
     """A line is not older than the one above, whatever both name of group and client; of what lasted no two seconds,
     the milliseconds are not known. Also where a minute begins."""

@@ -82,6 +82,7 @@ def test_where_nothing_is_wrong_nothing_is_found(bases, scenario):
         *(pytest.param(kind, SEEDS, marks=pytest.mark.deep) for kind in faults.KINDS),
     ],
 )
+@pytest.mark.loop(10)
 def test_every_planted_fault_is_found(bases, kind, seeds):
     """In each scenario that has a place for it, with each seed: an expected kind, its member, its time.
 

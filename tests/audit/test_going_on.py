@@ -25,6 +25,7 @@ STEPS = 15
 @pytest.mark.parametrize(
     "archive", ["librdkafka", "old", *(pytest.param(one, marks=pytest.mark.deep) for one in ("java", "client"))]
 )
+@pytest.mark.loop(1)
 def test_records_are_dropped_and_the_findings_are_those_of_the_batch_audit(archive: str, tmp_path: Path) -> None:
     """Where the lines of all files come as they were printed."""
     assert judge(scenarios(archive, tmp_path)[::EVERY]) > 0

@@ -33,6 +33,7 @@ class Kept:
 @pytest.mark.parametrize(
     "scenario", ["java/i_j09_kill9", "librdkafka/c06_maxpoll", "client/franz_coop.static", "connect/s02_leave_info"]
 )
+@pytest.mark.loop(6)
 def test_a_member_goes_on_from_what_was_kept(monkeypatch, transform, scenario, change):
     """Processes behind one client id, consumers and workers: the same rows and findings."""
     archive, _, name = scenario.partition("/")

@@ -217,6 +217,7 @@ def test_known_layouts_may_have_the_newest_entry_first() -> None:
 
 @pytest.mark.parametrize(("archive", "scenario"), [("librdkafka", "c01_single"), ("java", "x05_coop_fenced_static")])
 @pytest.mark.parametrize("framed", [False, True])
+@pytest.mark.loop(2)
 def test_entries_sorted_by_time_alone_keep_the_order_of_one_millisecond(
     archive: str, scenario: str, *, framed: bool
 ) -> None:
@@ -258,6 +259,7 @@ RELAYS: dict[str, Callable[[Line, str], str]] = {
     ("kind", "name"),
     [("client", "kafkapython_range.join"), pytest.param("java", "m_range_direct", marks=pytest.mark.deep)],
 )
+@pytest.mark.loop(2)
 def test_what_is_no_process_splits_none(kind: str, name: str, how: str) -> None:
     """No error is made of one: not in a file of its own, and not where two have the names in common."""
     logs = alike(recordings.logs(kind)[name])
@@ -310,6 +312,7 @@ def test_workers_of_connect_in_one_stream_keep_the_lines_without_a_name() -> Non
 
 
 @pytest.mark.parametrize("how", ["json", "stern"])
+@pytest.mark.loop(1)
 def test_a_stream_that_is_followed_is_judged_as_at_once(how: str, tmp_path: Path) -> None:
     """Pods appear while it grows: the first one's records were taken under the client id alone."""
     log = tmp_path / "all.log"

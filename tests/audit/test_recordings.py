@@ -118,6 +118,7 @@ def test_every_finding_is_in_one_incident(audits):
 
 @pytest.mark.parametrize("name", SOME)
 @pytest.mark.parametrize("change", ["merged", "dealt", "rotated"])
+@pytest.mark.loop(14)
 def test_whatever_happens_to_whole_logs_findings_stay_right(scenarios, transform, name, change):
     """Rotated files give the same; where a collector mixed lines, what is certain is right."""
     logs, verdict, recorded = scenarios[name]
@@ -134,6 +135,7 @@ def test_whatever_happens_to_whole_logs_findings_stay_right(scenarios, transform
 @pytest.mark.parametrize(
     "change", ["first half dropped", "last half dropped", "each from its middle", "each to its middle"]
 )
+@pytest.mark.loop(18)
 def test_half_a_log_invents_nothing(scenarios, transform, name, change):
     """Every finding above info is one that the whole log gives as well, or that its verdicts back."""
     logs, verdict, recorded = scenarios[name]

@@ -62,6 +62,7 @@ def stored(lines: Lines) -> Iterator[int]:
 @pytest.mark.parametrize(
     "what", [pytest.param(what, marks=[pytest.mark.deep] if what == "owes a join" else []) for what in NAMED]
 )
+@pytest.mark.loop(1)
 def test_what_happened_is_named_and_nothing_else_is_found(traces: Mapping[str, Lines], what: str) -> None:
     cause, number, partitions = NAMED[what]
     (found,) = findings(traces[what])

@@ -1,8 +1,8 @@
 """What a check costs: states and transitions a CPU second, bytes a state, and what one state at a time would cost.
 
 Two-phase commit is the spec of J. Gray and L. Lamport, with the states that the test of Stateright's `examples/2pc.rs`
-counts. With the jar of TLC, the checker of TLA+, it checks the same (`TwoPhaseCommit.tla`) and has to find as many. Warm
-is the same search with the tables of the cold one, as `--memo` keeps them.
+counts. With its jar, TLC, the checker of TLA+, checks the same (`TwoPhaseCommit.tla`) and has to find as many. Warm is
+the same search with the tables of the cold one, as `--memo` keeps them.
 """
 
 from __future__ import annotations

@@ -51,6 +51,7 @@ def cases(file: Any) -> Iterator[tuple[str, Lines]]:
     yield f"{lines[0]['scenario']}/{lines[0]['member']}", lines
 
 
+@pytest.mark.loop(30)
 def test_member_does_what_the_java_client_did(case: Lines) -> None:
     """Every request, callback, log line of the state and error of the recording is the member's, in its order."""
     recording = REPLAY.Recording(tuple(case))

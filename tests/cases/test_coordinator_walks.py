@@ -27,6 +27,7 @@ def cases(file: Any) -> Iterator[tuple[str, bytes]]:
     yield "walk", file.content
 
 
+@pytest.mark.loop(20)
 def test_every_step_is_kafkas(case: bytes) -> None:
     """The walk is followed to its end; the first difference tells request, field, expected and got."""
     outcome = follow(read(json.loads(line) for line in case.splitlines() if line.strip()))

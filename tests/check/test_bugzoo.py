@@ -39,6 +39,7 @@ def settings(how: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("bug", [*QUICK[:6], *(pytest.param(bug, marks=pytest.mark.deep) for bug in QUICK[6:])])
+@pytest.mark.loop(3)
 def test_bugs_are_caught_undisturbed(bug: str) -> None:
     assert found(bug) == CAUGHT[bug]["found"]
 

@@ -44,6 +44,7 @@ from fsm.tables.classic_group import Effect
         pytest.param({"protocol": "cooperative"}, ("raising",), 4_764, 16_116, marks=pytest.mark.deep),
     ],
 )
+@pytest.mark.loop(3)
 def test_groups_have_so_many_states(options: dict, kinds: tuple[str, ...], states: int, transitions: int) -> None:
     """Whoever changes a member's or the coordinator's behaviour sees it here."""
     found = Search(classic_group(**options), frozenset(kinds), int(bool(kinds)), (), every=True).run()
@@ -84,6 +85,7 @@ KINDS: list[Any] = [
 
 
 @pytest.mark.parametrize(("options", "kinds", "shows", "states", "transitions"), KINDS)
+@pytest.mark.loop(3)
 def test_applications_and_brokers_disturb_a_classic_group(
     options: dict[str, Any], kinds: tuple[str, ...], shows: str, states: int, transitions: int
 ) -> None:
@@ -191,6 +193,7 @@ def test_a_static_member_is_restarted(protocol: str, states: int, doomed_at: dic
         pytest.param({"protocol": "either,eager"}, (), marks=pytest.mark.deep),
     ],
 )
+@pytest.mark.loop(1)
 def test_paths_are_taken_by_live_objects_too(options: dict, kinds: tuple[str, ...]) -> None:
     """Members with clocks, a host with tokens and a log: after each step of any path all is as the model says."""
     search = Search(classic_group(**options), frozenset(kinds), 1, every=True, limits=Limits(6_000)).run()

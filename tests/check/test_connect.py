@@ -40,6 +40,7 @@ PLACE = incremental.place
         pytest.param({"connectors": {"A": 1}}, ("leave", "unanswered"), 52_612, 169_910, marks=pytest.mark.deep),
     ],
 )
+@pytest.mark.loop(2)
 def test_clusters_have_so_many_states(options: dict, kinds: tuple[str, ...], states: int, transitions: int) -> None:
     """Whoever changes a worker's or the coordinator's behaviour sees it here."""
     found = Search(connect(**options), frozenset(kinds), int(bool(kinds)), KNOWN, every=True).run()
@@ -53,6 +54,7 @@ def test_clusters_have_so_many_states(options: dict, kinds: tuple[str, ...], sta
         ({"connectors": {"A": 1}}, ("crash",), 9_725),
     ],
 )
+@pytest.mark.loop(1)
 def test_a_cluster_settles_again(options: dict, kinds: tuple[str, ...], states: int) -> None:
     """What a worker leaves behind that is gone comes to run elsewhere, too."""
     found = check(connect(**options), disturb=kinds, disturbances=1, known=KNOWN, every=True)
@@ -102,6 +104,7 @@ def test_a_cluster_follows_its_config_topic() -> None:
         (("freeze",), 1, 2_994),
     ],
 )
+@pytest.mark.loop(1)
 def test_a_settled_cluster_takes_what_its_users_ask_for(kinds: tuple[str, ...], many: int, states: int) -> None:
     found = check(connect(settled=True), disturb=kinds, disturbances=many, known=KNOWN, every=True)
     assert (found.word, found.states) == ("holds", states)
@@ -306,6 +309,7 @@ MIXED = {"protocol": "sessioned,eager", "profile": "document"}
     ],
     ids=["G2", "G3", "G6", "W5", "W7"],
 )
+@pytest.mark.loop(1)
 def test_a_promise_that_is_not_kept_is_found(
     plant: Callable[[pytest.MonkeyPatch], None], options: dict, asked: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -323,6 +327,7 @@ def test_a_promise_that_is_not_kept_is_found(
         ("document", {"no connector or task runs twice"}),
     ],
 )
+@pytest.mark.loop(1)
 def test_a_step_down_to_eager_leaves_units_that_run_twice(profile: str, users: set[str]) -> None:
     """KAFKA-13816: until the worker that held them has its sync, and in the shipped profile for good."""
     verdict = check(connect(protocol="sessioned,eager", profile=profile), every=True)

@@ -26,6 +26,7 @@ from fsm.errors import InputError
         pytest.param({}, ("crash", "expire"), 104_293, 346_550, marks=pytest.mark.deep),
     ],
 )
+@pytest.mark.loop(2)
 def test_groups_have_so_many_states(options: dict, kinds: tuple[str, ...], states: int, transitions: int) -> None:
     """Whoever changes a member's or the coordinator's behaviour sees it here."""
     found = Search(consumer_group(**options), frozenset(kinds), int(bool(kinds)), every=True).run()

@@ -62,6 +62,7 @@ COUNTS: list[Any] = [
 
 
 @pytest.mark.parametrize(("options", "kind", "states", "transitions"), COUNTS)
+@pytest.mark.loop(8)
 def test_groups_have_so_many_states(options: dict[str, Any], kind: str, states: int, transitions: int) -> None:
     """And live objects take any path of them, to the same states."""
     kinds = frozenset({kind} - {""})
@@ -170,6 +171,7 @@ def test_fixed_groups_are_clean_for_two_disturbances() -> None:
         *(pytest.param(kind, 2, marks=pytest.mark.deep) for kind in ("close", "failover_losing", "restart")),
     ],
 )
+@pytest.mark.loop(2)
 def test_fixed_groups_are_clean(kind: str, members: int) -> None:
     assert checked(kind, client="fixed", members=members).word == "holds"
 

@@ -169,12 +169,14 @@ def take_steps(model: Model, steps: Sequence[str]) -> Walk:
 @pytest.mark.parametrize(
     "number", ["W10", "W24", *(pytest.param(one, marks=pytest.mark.deep) for one in ("W19", "W20"))]
 )
+@pytest.mark.loop(2)
 def test_a_late_request_gives_up_what_was_assigned_since(number: str, rules: str | Rules) -> None:
     walk = take_steps(LATE[number](rules), read_steps(number))
     assert walk.list_broken() == ["members use only assigned partitions", "no partition has two users"]
 
 
 @pytest.mark.parametrize("number", LATE)
+@pytest.mark.loop(2)
 def test_a_fixed_coordinator_closes_the_older_connection(number: str) -> None:
     """The late request of these paths is not handled there."""
     steps = read_steps(number)

@@ -108,6 +108,7 @@ def test_the_states_are_those_of_a_naive_search(
         pytest.param(consumer_group(1, {"foo": 1}), ("late", "lose"), 2, None, marks=pytest.mark.deep),
     ],
 )
+@pytest.mark.loop(2)
 def test_real_models_have_the_states_of_a_naive_search(
     model: Model, kinds: tuple[str, ...], most: int, states: int | None
 ) -> None:

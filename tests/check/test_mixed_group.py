@@ -30,6 +30,7 @@ KNOWN = ("early", "refused", "W33")
         ({"protocol": "cooperative", "coordinator": "4.0.0"}, 5_043, 15_587),
     ],
 )
+@pytest.mark.loop(2)
 def test_groups_have_so_many_states(options: dict, states: int, transitions: int) -> None:
     """Whoever changes a member's, the coordinator's or the migration's behaviour sees it here."""
     found = Search(mixed_group(**options), known=KNOWN, every=True).run()
@@ -54,6 +55,7 @@ def test_the_invariants_of_its_members_are_those_of_either_group() -> None:
         pytest.param({}, ("raising",), 6_146, marks=pytest.mark.deep),
     ],
 )
+@pytest.mark.loop(1)
 def test_static_members_commits_and_callbacks_that_raise(options: dict, kinds: tuple[str, ...], states: int) -> None:
     model = mixed_group(client="fixed", **options)
     found = check(model, disturb=kinds, disturbances=len(kinds), known=KNOWN, every=True)

@@ -250,6 +250,7 @@ def test_the_score_of_two_consumers() -> None:
     assert [found.count(word) for word in ("killed", "survived", "stopped", "same")] == [128, 8, 13, 221]
 
 
+@pytest.mark.deep
 def test_events_that_liveness_does_not_count_on_are_not_mutated() -> None:
     """The rebalance timer of two consumers, without a disturbance: it never has to expire, unless it is one."""
     made = subject("consumer-group", lambda: consumer_group(client="fixed", coordinator="fixed"))
@@ -319,6 +320,7 @@ def test_the_score_of_a_classic_group() -> None:
         ("lose:classic-group.STABLE.SESSION_EXPIRED_NOBODY_LEFT:CLEAR_PROTOCOL", "EMPTY has no protocol"),
     ],
 )
+@pytest.mark.loop(1)
 def test_what_survived_once_in_a_classic_group_is_killed(name: str, killer: str) -> None:
     made = subject("classic-group", lambda: classic_group(1, coordinator="fixed"))
     (found,) = score(made, [name], disturb=["expire"], disturbances=1).outcomes
@@ -337,6 +339,7 @@ def test_what_survived_once_in_a_classic_group_is_killed(name: str, killer: str)
         ("never:fsm.member.consumer.decisions.needs_callback", ["expire"], JOINS_EMPTY),
     ],
 )
+@pytest.mark.loop(1)
 def test_what_survived_once_is_killed(name: str, kinds: list[str], killer: str) -> None:
     made = subject("consumer-group", lambda: consumer_group(1, client="fixed", coordinator="fixed"))
     (found,) = score(made, [name], disturb=kinds, disturbances=len(kinds)).outcomes
@@ -463,6 +466,7 @@ def test_what_survived_once_in_a_connect_cluster_is_killed() -> None:
         "ignore:consumer-group-member.STABLE.CLASSIC_SYNC_REFUSED",
     ],
 )
+@pytest.mark.loop(1)
 def test_what_survived_once_in_a_mixed_group_is_killed(name: str) -> None:
     made = subject("mixed-group", lambda: mixed_group(topics={"foo": 1}, client="fixed", coordinator="fixed"))
     (found,) = score(made, [name]).outcomes

@@ -160,6 +160,7 @@ LONG = ("a generation of 0", "not its subscription")
 
 
 @pytest.mark.parametrize("case", [*(pytest.param(one, marks=[pytest.mark.deep] * (one in LONG)) for one in CASES)])
+@pytest.mark.loop(4)
 def test_a_step_that_breaks_a_promise_is_found(case: str) -> None:
     asked, model, options, kinds, patches = CASES[case]
     client = {} if model in ("classic-group", "connect") else {"client": "fixed", "coordinator": "fixed"}

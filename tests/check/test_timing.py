@@ -150,6 +150,7 @@ def test_a_path_of_a_mixed_group_has_times(
         (mixed_group, {"static": True}, ("convert",)),
     ],
 )
+@pytest.mark.loop(2)
 def test_any_path_has_times_or_timers_that_are_against_it(
     make: Callable[..., Model], options: dict[str, Any], kinds: tuple[str, ...]
 ) -> None:

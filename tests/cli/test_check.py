@@ -32,6 +32,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 
 
 @pytest.mark.parametrize("model", [name for name in SHIPPED if name != "mixed-group"])
+@pytest.mark.loop(3)
 def test_every_model_that_comes_along_holds_undisturbed(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     status, printed, _ = run(capsys, model)
     assert status == 0

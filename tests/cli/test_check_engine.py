@@ -115,6 +115,7 @@ def test_spark_takes_over_when_memory_would_not_do(
     ("options", "remedy"),
     [((), "--engine disk --dir DIR can be continued"), (("--engine", "disk"), "the same command continues")],
 )
+@pytest.mark.loop(1)
 def test_a_search_that_is_stopped_says_how_far_it_was(tmp_path: Path, options: tuple[str, ...], remedy: str) -> None:
     """And how it can be continued."""
     (tmp_path / "endless.py").write_text(ENDLESS)

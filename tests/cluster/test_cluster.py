@@ -18,6 +18,7 @@ from fsm.member.dialect.dialect import FIXED
 
 @pytest.mark.parametrize("release", ["4.0.0", "4.1.1", "4.2.0", "4.3.1", LATEST])
 @pytest.mark.parametrize("dialect", ["4.0.0", "4.2.1", LATEST, FIXED])
+@pytest.mark.loop(10)
 def test_every_member_converges_with_every_coordinator(release: str, dialect: str) -> None:
     """Members of all dialects come, share, and leave what they had to those who stay; nothing is ever used twice."""
     found = cluster(release=release)

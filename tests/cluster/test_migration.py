@@ -57,6 +57,7 @@ def test_a_cooperative_member_gives_up_only_what_another_gets(dialect: str, firs
 
 @pytest.mark.parametrize("classic", CLASSIC)
 @pytest.mark.parametrize(("release", "policy"), UPGRADING)
+@pytest.mark.loop(8)
 def test_a_group_goes_online_to_the_new_protocol(release: str, classic: str, policy: str) -> None:
     """A classic group takes in a consumer-protocol member, and goes on as a consumer group until all speak it."""
     found = cluster(release=release, policy=policy)

@@ -92,6 +92,7 @@ def walk(kind: str, first_seed: int, steps: int) -> Walked:
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.loop(4)
 def test_disturbed_clusters_converge_and_share_nothing_unexplained(kind: str, seed: int) -> None:
     """Loss, delays, frozen, dead, slow and silent members, restarts; then everybody holds what it shall, once."""
     found, _ = ran(kind, seed, 20_000)

@@ -24,6 +24,7 @@ def walk(release: str, steps: int, seed: int) -> set[str]:
 
 
 @pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.loop(1)
 def test_promises_hold_in_a_walk(release: str) -> None:
     """And every state is met on the way."""
     assert walk(release, 2_000, 5) == {"EMPTY", "PREPARING_REBALANCE", "COMPLETING_REBALANCE", "STABLE"}

@@ -23,6 +23,7 @@ def walk(release: str, steps: int, seed: int, **settings: int) -> int:
 
 @pytest.mark.parametrize("interval_ms", [0, 1_000])
 @pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.loop(4)
 def test_invariants_hold_in_a_walk(release: str, interval_ms: int) -> None:
     """Single ownership, ordered epochs, deadlines, answers, safety of clients; and convergence."""
     assert walk(release, 300, 7, group_consumer_assignment_interval_ms=interval_ms)

@@ -83,6 +83,7 @@ def test_the_log_of_a_consumer_group_says_what_it_is(release: str) -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.loop(1)
 def test_the_log_of_a_group_that_changes_its_type_says_what_it_is(release: str) -> None:
     """Classic groups, consumer groups with members of both protocols, conversions both ways."""
     seen = set[str]()

@@ -57,6 +57,7 @@ def steps(recording: Recording) -> Iterator[tuple[Coordinator, tuple[Record, ...
 
 
 @pytest.mark.parametrize("name", [f"{release}/{family}" for release in ("4.0.0", "4.4.0") for family in WALKS])
+@pytest.mark.loop(6)
 def test_state_is_what_its_log_says(name: str) -> None:
     """After every step of a walk, wherever the log is cut, replaying it gives the stored part of the state."""
     recording = walks()[name]

@@ -36,6 +36,7 @@ MODELS: list[tuple[str, dict[str, Any]]] = [
         for number, one in enumerate(MODELS)
     ],
 )
+@pytest.mark.loop(2)
 def test_every_model_is_told_step_by_step(name: str, options: dict[str, Any]) -> None:
     """Deltas come to positions, places are states of the component's tables, and all of it is JSON.
 

@@ -89,6 +89,7 @@ def test_it_can_be_watched_thinking(broker: LiveBroker, capsys: pytest.CaptureFi
 
 
 @SIGNALS
+@pytest.mark.loop(1)
 def test_a_signal_makes_it_leave(broker: LiveBroker, number: signal.Signals, more: tuple[str, ...]) -> None:
     """It commits, leaves the group at once, and ends with status 0."""
     command = [*FSM, *arguments(broker.bootstrap, *more)[1:]]
@@ -118,6 +119,7 @@ def test_a_signal_ends_it_before_it_has_joined(number: signal.Signals, more: tup
 
 
 @pytest.mark.parametrize("more", [(), ("--asyncio",)], ids=["threads", "asyncio"])
+@pytest.mark.loop(1)
 def test_it_leaves_when_nobody_reads_any_more(broker: LiveBroker, more: tuple[str, ...]) -> None:
     """As `fsm join ... | head -3` does: it leaves the group and says nothing."""
     command = [*FSM, *arguments(broker.bootstrap, *more)[1:]]

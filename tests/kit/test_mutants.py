@@ -24,6 +24,7 @@ from tests.kit.virtual import run
         for number, planted in enumerate(PLANTED)
     ],
 )
+@pytest.mark.loop(12)
 def test_a_mutant_is_found_by_its_check(planted: Planted) -> None:
     """By this check, and by no other MUST."""
     report = judge(run(planted.scenario, planted.mutant))

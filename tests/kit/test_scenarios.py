@@ -28,6 +28,7 @@ def report(name: str) -> Report:
     "name",
     [pytest.param(name, marks=[pytest.mark.deep] if number % 3 else []) for number, name in enumerate(SCENARIOS)],
 )
+@pytest.mark.loop(16)
 def test_our_member_passes(name: str) -> None:
     """No MUST fails; of the others only what is known."""
     assert report(name).list_failed(Grade.MUST) == []
@@ -42,6 +43,7 @@ def test_there_are_enough_scenarios() -> None:
     assert all(one.about.endswith(".") for one in SCENARIOS.values())
 
 
+@pytest.mark.deep
 def test_the_scenarios_bring_up_every_rule() -> None:
     """All but a few come up with a member that does nothing wrong."""
     whole = merge(report(name) for name in SCENARIOS)

@@ -24,6 +24,7 @@ ONCE_LOST = {"librdkafka": (1032, 1149, 1158), "java": (1002, 1176), "throws": (
     ],
     ids=str,
 )
+@pytest.mark.loop(4)
 def test_a_drawn_layout_changes_nothing_but_what_it_loses(kind: str, seeds: Sequence[int], tmp_path: Path) -> None:
     """Threads are left out: words without brackets are none."""
     client, told = CLIENTS["librdkafka" if kind == "librdkafka" else "java"], events(kind)

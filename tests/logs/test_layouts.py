@@ -162,6 +162,7 @@ def is_twin(kind: str, name: str) -> bool:
         for case in CASES
     ],
 )
+@pytest.mark.loop(110)
 def test_a_layout_changes_nothing_but_what_it_loses(kind: str, name: str, writer: Writer, tmp_path: Path) -> None:
     """Kind, ids, partitions, threads and times are those of the messages."""
     told = events(kind)[: MOST if kind == "throws" else FEW]
@@ -178,6 +179,7 @@ def test_a_layout_changes_nothing_but_what_it_loses(kind: str, name: str, writer
 @pytest.mark.parametrize("line", [kafka_line, logback_line], ids=["kafka", "logback"])
 @pytest.mark.parametrize("kind", ["java", "classic", "throws"])
 @pytest.mark.parametrize("feed", FEEDS.values(), ids=FEEDS)
+@pytest.mark.loop(22)
 def test_lines_of_a_message_may_be_joined(feed: str, kind: str, line: Callable[[Event], str], tmp_path: Path) -> None:
     """Settings, lists of partitions and stack traces, between whose lines a collector wrote something else than line
     feeds; quickly read and line by line."""
@@ -201,6 +203,7 @@ def test_quotes_may_be_entities(head: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["logback", "docker json", "cri", "compose", "syslog 5424", "logstash", "csv"])
+@pytest.mark.loop(3)
 def test_a_file_in_a_learned_layout_may_be_cut_anywhere(name: str, tmp_path: Path) -> None:
     """Whoever reads a piece learns the same layout; what cannot be cut stays whole."""
     told = events("java")
@@ -266,6 +269,7 @@ SOMETIMES: dict[str, tuple[Callable[[int], str], Callable[[int], str]]] = {
 
 @pytest.mark.parametrize("every", [2, 5])
 @pytest.mark.parametrize("name", SOMETIMES)
+@pytest.mark.loop(8)
 def test_what_only_some_messages_have_changes_nothing(name: str, every: int, tmp_path: Path) -> None:
     """A request is traced, others are not: in layouts that are learned and in those that are known."""
     before, behind = SOMETIMES[name]
@@ -364,6 +368,7 @@ def test_words_without_bearing_in_a_known_layout_are_no_unknown_layout(tmp_path:
 
 
 @pytest.mark.parametrize("name", BEHIND)
+@pytest.mark.loop(8)
 def test_what_stands_behind_each_line_changes_nothing(name: str, tmp_path: Path) -> None:
     """Of Kafka's own layout, which ends with the logger; first lines, last lines and those between."""
     for kind in ("java", "broker"):
@@ -577,6 +582,7 @@ def test_two_programs_with_two_layouts_share_a_file(tmp_path: Path) -> None:
         ("ansi", "cloudwatch"),
     ],
 )
+@pytest.mark.loop(4)
 def test_what_collects_the_lines_may_change_in_the_middle_of_a_file(before: str, after: str, tmp_path: Path) -> None:
     """Each has its own prefix before continuation lines, or none."""
     writers = {**JAVA, **OTHERS, **TOOLS, **SHOWN}
@@ -799,6 +805,7 @@ def test_deep_objects_are_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["docker json", "docker json parts", "cri", "compose", "kubectl prefix timestamps"])
+@pytest.mark.loop(2)
 def test_a_scan_finds_in_frames_what_reading_every_line_finds(name: str, tmp_path: Path) -> None:
     """Entries that matter, with all their lines, wherever the file is cut; the rest is counted."""
     told = [e for one in events("java")[:60] for e in (one, *(CHATTER._replace(ts_ms=one.ts_ms) for _ in range(5)))]
@@ -995,6 +1002,7 @@ def test_a_document_on_one_long_line_is_read_to_its_end(tmp_path: Path, monkeypa
 @pytest.mark.parametrize(
     "name", ["pg_dump inserts", "mysqldump", "gcloud yaml", "otlp batches", "azure tables", "firehose"]
 )
+@pytest.mark.loop(3)
 def test_exports_may_be_packed_and_cut(name: str, tmp_path: Path) -> None:
     """What is packed says the same; what is cut says a part of it, and nothing else."""
     told = events("java")

@@ -81,6 +81,7 @@ def uncalled(effect: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", ["4.0.0", "4.4.0", "fixed", "document"])
+@pytest.mark.loop(2)
 def test_a_consumer_member_and_its_twin(name: str) -> None:
     """Thousands of steps of every kind, in the first and last release and in both dialects beside them."""
     for seed in range(12):

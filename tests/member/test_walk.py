@@ -56,6 +56,7 @@ def walk(rules: Dialect, steps: int, seed: int, **kind: bool) -> Counter[str]:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: "-".join(name for name, on in k.items() if on) or "plain")
 @pytest.mark.parametrize("name", ["4.0.0", "4.1.2", "4.2.1", "4.3.1", "4.4.0", "fixed", "document"])
+@pytest.mark.loop(28)
 def test_what_holds_always_holds_in_a_walk(name: str, kind: dict[str, bool]) -> None:
     """No step is refused, and no invariant that holds always is ever broken, in any dialect."""
     walk(dialect(name), 600, seed=7, **kind)
@@ -146,6 +147,7 @@ def test_walk_takes_most_rows() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: "-".join(name for name, on in k.items() if on) or "plain")
+@pytest.mark.loop(4)
 def test_everything_comes_to_rest_in_a_fair_world(kind: dict[str, bool]) -> None:
     """From wherever a walk has led, a member that is polled, answered and called back gets stable, or is out."""
     assert rest(dialect("4.4.0"), **kind)["STABLE"] >= 5

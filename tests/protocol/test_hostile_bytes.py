@@ -101,6 +101,7 @@ def peak(vector: Vector, data: bytes) -> int:
 
 
 @pytest.mark.parametrize("api", list(APIS))
+@pytest.mark.loop(10)
 def test_no_array_takes_more_memory_than_its_bytes_allow(api: str) -> None:
     """Not even one that is full of the smallest elements."""
     version = APIS[api].newest

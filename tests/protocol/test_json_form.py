@@ -59,6 +59,7 @@ def recorded_by_members() -> Iterator[tuple[str, str, int, dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("recorded", [recorded_by_coordinators, recorded_by_members])
+@pytest.mark.loop(1)
 def test_what_was_recorded_survives(recorded: Any) -> None:
     """Every body of real Kafka becomes a message, the message gives the body again, and so do its bytes."""
     count = 0

@@ -48,6 +48,7 @@ def test_a_counterexample_goes_as_it_was_found(folder: Path, capsys: pytest.Capt
     ],
     ids=lambda asked: asked[0],
 )
+@pytest.mark.loop(1)
 def test_so_does_one_of_each_model(asked: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With all options of the model, those that were not given, too."""
     assert main(["check", *asked, "-o", str(tmp_path)]) == 1
@@ -56,6 +57,7 @@ def test_so_does_one_of_each_model(asked: tuple[str, ...], tmp_path: Path, capsy
     assert (status, "they do the same" in printed) == (0, True)
 
 
+@pytest.mark.deep
 def test_another_dialect_parts_from_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """4.3.1 takes the same path; a client that is mended does not come as far."""
     path = str(next(folder.glob("*-two-users.yaml")))

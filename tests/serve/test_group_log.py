@@ -52,6 +52,7 @@ def test_a_compacted_log_of_a_consumer_group(release: str) -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.loop(1)
 def test_a_compacted_log_of_groups_that_change_their_type(release: str) -> None:
     assert max(compacts_at_any_time(ClassicWorld(release, seed), 120, every=15) for seed in range(6)) > 20
 

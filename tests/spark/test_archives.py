@@ -104,6 +104,7 @@ def as_folder(found: dict[str, Any], archive: str, logs: Path) -> dict[str, Any]
         *(pytest.param(f"a.{form}", marks=pytest.mark.deep) for form in ("tar", "tar.bz2", "tar.xz", "tar.zst")),
     ],
 )
+@pytest.mark.loop(1)
 def test_an_archive_is_audited_as_its_folder(logs: Path, expected: dict[str, Any], tmp_path: Path, name: str) -> None:
     """Every figure and finding, and the names behind that of the archive; no hidden folder is left."""
     archive = pack(tmp_path / name, contents(logs))

@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.u
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.loop(12)
 def test_each_recording_gives_the_findings_of_one_process(
     scenario: str, recordings: Path, by_cluster: dict[str, list[Told]]
 ) -> None:

@@ -273,6 +273,7 @@ def lose_file(folder: Path, run: str, damage: str = "gone") -> Path:
         ("liveness/beyond/*", "gone"),
     ],
 )
+@pytest.mark.loop(1)
 def test_a_search_with_a_lost_file_does_not_go_on(run: str, damage: str, tmp_path: Path) -> None:
     """Each partition of each level and round is expected, so that none is taken for one without rows."""
     case = random_model(FAR_BEYOND), ["k1", "w1"], 1
@@ -341,6 +342,7 @@ def test_a_round_reads_nothing_of_the_rounds_before_the_last(monkeypatch: pytest
 @pytest.mark.parametrize(
     "seeds", [range(5), *(pytest.param(range(n, n + 50), marks=pytest.mark.deep) for n in (5, 55))], ids=str
 )
+@pytest.mark.deep
 def test_liveness_of_random_models(seeds: range, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Without a job: with hazards, timers and states beyond those of the search; and asked again when all is done."""
     doomed = beyond = 0
@@ -371,6 +373,7 @@ WALKS = {
 @pytest.mark.parametrize(
     "name", [*(pytest.param(n, marks=pytest.mark.deep) for n in ("full", "hidden")), "a livelock", "beyond"]
 )
+@pytest.mark.loop(1)
 def test_liveness_in_jobs(name: str, spark: SparkSession, tmp_path: Path) -> None:
     """Even of single states: a livelock, states beyond those of the search, and steps that a full wire hides."""
     edges, kinds, hidden, word = WALKS[name]

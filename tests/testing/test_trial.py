@@ -362,6 +362,7 @@ def bound(table):
 
 
 @pytest.mark.parametrize("table", ALL, ids=lambda table: table.name)
+@pytest.mark.loop(6)
 def test_bound_machines_follow_the_tours_of_every_table(table):
     """All cells, each first with a failing effect, and all refusals: `bind` agrees with the table from start to end."""
     adapter = bound(table)

@@ -147,6 +147,7 @@ SENTENCES = {
 
 
 @pytest.mark.parametrize("name", SENTENCES)
+@pytest.mark.loop(4)
 def test_a_finding_says_what_ran_where_for_how_long_and_why(scenarios: Scenarios, name: str) -> None:
     """In Connect's words, with its cause, and the lines that show it."""
     cause, severity, words = SENTENCES[name]
@@ -242,6 +243,7 @@ LOST: dict[str, Callable[[Files], dict[str, bytes]]] = {
 
 @pytest.mark.parametrize("change", LOST)
 @pytest.mark.parametrize("name", ["s11_delay0_leave", "s13_fourth_joins", "s10_config_changes_info"])
+@pytest.mark.loop(14)
 def test_what_is_missing_makes_no_fault_of_a_quiet_cluster(scenarios: Scenarios, name: str, change: str) -> None:
     """A worker's log that is missing, cut or at INFO gives no finding above info where nothing was wrong."""
     found = audited(LOST[change](scenarios[name][0]))
