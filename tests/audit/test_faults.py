@@ -125,11 +125,6 @@ def test_a_fault_changes_the_logs(bases):
 # -- on their way -------------------------------------------------------------------------------------------
 
 
-def sampled(kinds):
-    """One in four of the kinds; the others are deep."""
-    return [kind if i % 4 == 0 else pytest.param(kind, marks=pytest.mark.deep) for i, kind in enumerate(kinds)]
-
-
 ROTATED = sorted(faults.KINDS.keys() - {"clock_jumped_back"})
 """Where a clock jumps over the end of a file, nothing tells a rotation from lines that were dealt out."""
 MERGED = sorted(faults.KINDS.keys() - {"lines_swapped", "clock_jumped_back"})
@@ -138,7 +133,8 @@ NAMED = ("j02_second_joins", "x01_range_second", "c02_two")
 """Scenarios in which every process has a client id of its own, so that one file tells them apart."""
 
 
-@pytest.mark.parametrize("kind", sampled(ROTATED))
+@pytest.mark.parametrize("kind", ROTATED)
+@pytest.mark.loop(6)
 def test_a_fault_is_found_in_rotated_files(bases, transform, kind):
     """Every file in three: nothing is missing between them, so the same is found. In every second scenario."""
     missed = []
@@ -149,7 +145,8 @@ def test_a_fault_is_found_in_rotated_files(bases, transform, kind):
     assert missed == []
 
 
-@pytest.mark.parametrize("kind", sampled(MERGED))
+@pytest.mark.parametrize("kind", MERGED)
+@pytest.mark.loop(6)
 def test_a_fault_is_found_in_one_merged_file(bases, transform, kind):
     """All lines of all members by time in one file."""
     missed = []

@@ -28,7 +28,6 @@ FEW = (
     "x02_range_kill9", "x05_coop_subchange",
 )  # fmt: skip
 """Scenarios for the transformations: each protocol, client, layout and level."""
-SOME = [pytest.param(name, marks=[pytest.mark.deep] if number % 2 else []) for number, name in enumerate(FEW)]
 
 ONE_IN_SO_MANY = 6
 """Recordings are in the loop; the others are judged by `make test-deep`, and all by `make audit-truth`."""
@@ -116,7 +115,7 @@ def test_every_finding_is_in_one_incident(audits):
             assert one.severity is next(severity for severity in Severity if severity in worst)
 
 
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("name", FEW)
 @pytest.mark.parametrize("change", ["merged", "dealt", "rotated"])
 @pytest.mark.loop(14)
 def test_whatever_happens_to_whole_logs_findings_stay_right(scenarios, transform, name, change):
@@ -131,7 +130,7 @@ def test_whatever_happens_to_whole_logs_findings_stay_right(scenarios, transform
     assert change != "rotated" or report.misses == []
 
 
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("name", FEW)
 @pytest.mark.parametrize(
     "change", ["first half dropped", "last half dropped", "each from its middle", "each to its middle"]
 )

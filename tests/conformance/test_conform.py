@@ -119,10 +119,8 @@ def only(results: list[WalkResult]) -> WalkResult:
     return one
 
 
-@pytest.mark.parametrize(
-    "family",
-    [pytest.param(family, marks=[pytest.mark.deep] if number % 2 else []) for number, family in enumerate(FAMILIES)],
-)
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.loop(8)
 def test_our_coordinator_is_held_through_wire_and_log(family: str) -> None:
     """Every family of walks on our own coordinator, whose bytes on the wire and in the log change nothing."""
     peer = OwnCoordinator("4.4.0", {})

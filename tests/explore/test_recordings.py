@@ -40,13 +40,8 @@ def find(session: Any, text: str) -> int:
 # Scenarios
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, id=path.stem, marks=[pytest.mark.deep] if number % 3 else [])
-        for number, path in enumerate((*SCENARIOS, *CASES))
-    ],
-)
+@pytest.mark.parametrize("path", [*SCENARIOS, *CASES], ids=lambda path: path.stem)
+@pytest.mark.loop(9)
 def test_every_scenario_is_told_step_by_step(path: Path) -> None:
     """Whatever its kind: deltas come to positions, and states are of the tables of their components."""
     assert is_scenario(read(path))

@@ -17,13 +17,7 @@ from tests.kit.mutants import PLANTED, Mutant, Planted
 from tests.kit.virtual import run
 
 
-@pytest.mark.parametrize(
-    "planted",
-    [
-        pytest.param(planted, id=planted.name, marks=[pytest.mark.deep] if number % 5 else [])
-        for number, planted in enumerate(PLANTED)
-    ],
-)
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
 @pytest.mark.loop(12)
 def test_a_mutant_is_found_by_its_check(planted: Planted) -> None:
     """By this check, and by no other MUST."""

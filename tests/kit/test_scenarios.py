@@ -24,10 +24,7 @@ def report(name: str) -> Report:
     return judge(run(SCENARIOS[name]))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.deep] if number % 3 else []) for number, name in enumerate(SCENARIOS)],
-)
+@pytest.mark.parametrize("name", SCENARIOS)
 @pytest.mark.loop(16)
 def test_our_member_passes(name: str) -> None:
     """No MUST fails; of the others only what is known."""
