@@ -83,10 +83,10 @@ class WireTransport(Generic[Metadata]):
 
     async def close(self) -> None:
         """Waits briefly for pending answers, then closes all connections; on the loop, like everything below."""
-        await cancel([] if self._refreshing is None else [self._refreshing])
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=LAST_S)
-        await cancel(self._tasks)
+        refreshing = [] if self._refreshing is None else [self._refreshing]  # the last answer may have begun it
+        await cancel([*self._tasks, *refreshing])
         await self.network.close()
 
     def _start(self, work: Work, answer: Callable[[Any], None]) -> None:

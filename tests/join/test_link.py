@@ -13,6 +13,7 @@ from join_scene import LIMIT_S, Stranger, read_bytes, read_request
 from fsm.errors import InputError
 from fsm.join.link import Link
 from fsm.join.network import Address, Network
+from fsm.join.transport import WireTransport, read_counts
 from fsm.protocol.codec import decode_request, encode_response
 from fsm.protocol.messages import (
     APIS,
@@ -187,3 +188,19 @@ def test_whoever_needs_a_connection_waits_for_the_same_one() -> None:
         silent.accept()[0].close()
         with pytest.raises(BlockingIOError):
             silent.accept()
+
+
+def test_metadata_that_come_while_a_transport_closes_begin_nothing(broker: LiveBroker) -> None:
+    """The answer is waited for, but nobody asks again."""
+
+    async def close() -> list[str]:
+        network = Network([Address("127.0.0.1", broker.port)], "c")
+        transport = WireTransport(network, "g", asyncio.get_running_loop(), read_counts)
+        answers: list[Any] = []
+        transport.update_metadata(answers.append)
+        await asyncio.sleep(0)  # it is asked for
+        await transport.close()
+        assert answers
+        return [task.get_coro().__name__ for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+
+    assert [name for name in asyncio.run(close()) if name == "_refresh"] == []
