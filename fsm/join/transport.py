@@ -85,8 +85,8 @@ class WireTransport(Generic[Metadata]):
         """Waits briefly for pending answers, then closes all connections; on the loop, like everything below."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=LAST_S)
-        refreshing = [] if self._refreshing is None else [self._refreshing]  # the last answer may have begun it
-        await cancel([*self._tasks, *refreshing])
+        last = {*self._tasks} if self._refreshing is None else {*self._tasks, self._refreshing}
+        await cancel(last)  # also what the last answer began
         await self.network.close()
 
     def _start(self, work: Work, answer: Callable[[Any], None]) -> None:
