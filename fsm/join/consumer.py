@@ -36,7 +36,7 @@ from fsm.member import (
 )
 from fsm.member.classic.state import ClassicConfig
 from fsm.member.dialect.dialect import Dialect
-from fsm.member.runtime.consumer_api import subscription_to
+from fsm.member.runtime.consumer_api import check_listener, subscription_to
 from fsm.member.runtime.trace import TraceTo, client_id_of, warn
 from fsm.protocol.assignment import Partitions, TopicPartition
 from fsm.protocol.config import ConsumerConfig
@@ -237,6 +237,7 @@ class MessageConsumer(_Joined[Consumer]):
         `gives_up` is called while the cluster does not answer: once it returns True, the subscription is not made.
         Raises `InputError` for a cluster that cannot be joined: no broker, a required login, an unknown topic.
         """
+        check_listener(listener, may_await=False)
         with suppress(CancelledError):
             seen = self._running.do(self._parts.subscribe(to), gives_up)
             self._consumer.subscribe(seen, _Listener(listener, self._forget))
@@ -299,6 +300,7 @@ class AsyncMessageConsumer(_Joined[AsyncConsumer]):
         self, to: Subscription, listener: AsyncConsumerRebalanceListener | ConsumerRebalanceListener | None = None
     ) -> None:
         """Subscribes to topics by name or by a pattern. Raises `InputError` as `MessageConsumer.subscribe` does."""
+        check_listener(listener, may_await=True)
         await self._consumer.subscribe(await self._parts.subscribe(to), _AsyncListener(listener, self._forget))
 
     async def poll(self, timeout_ms: int, most: int = MOST) -> list[Message]:

@@ -439,6 +439,20 @@ def test_a_text_is_not_a_list_of_topics(join: Any) -> None:
         join().subscribe("foo")
 
 
+def test_a_listener_that_would_not_be_called_is_refused(join: Any) -> None:
+    """A coroutine that nobody awaits, or a callback that is not there: the callbacks would be lost without a word."""
+
+    class Awaiting(Noted):
+        async def on_partitions_assigned(self, partitions: Any) -> None:  # type: ignore[override]
+            raise AssertionError
+
+    consumer = join()
+    with pytest.raises(LocalProtocolError, match="has coroutines: on_partitions_assigned; only AsyncConsumer awaits"):
+        consumer.subscribe(["foo"], Awaiting())
+    with pytest.raises(LocalProtocolError, match="the listener object has no on_partitions_revoked"):
+        consumer.subscribe(["foo"], object())
+
+
 def test_an_error_for_good_comes_out_of_poll(broker: LiveBroker, join: Any) -> None:
     """As Kafka's consumer throws it."""
     broker.refuse("GROUP_MAX_SIZE_REACHED", api="ConsumerGroupHeartbeat", times=9)
