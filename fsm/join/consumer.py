@@ -8,7 +8,7 @@
 
 Both are `fsm.member.Consumer` and `AsyncConsumer` over a `WireTransport`: the member decides what they do in their
 group, and `trace=` records it. Positions are committed automatically as by Kafka's consumer: periodically in `poll`,
-before a revocation, and at the end.
+before a revocation, and at the end; or, with `enable_auto_commit=False`, by `commit_sync`.
 """
 
 from __future__ import annotations
@@ -251,6 +251,10 @@ class MessageConsumer(_Joined[Consumer]):
             if messages or time.monotonic() >= until:
                 return messages
 
+    def commit_sync(self, offsets: Offsets | None = None, timeout_ms: int | None = None) -> None:
+        """Commits these offsets, by default those of all messages that `poll` has returned. A callback may call it."""
+        self._consumer.commit_sync(self._parts.consumed if offsets is None else offsets, timeout_ms)
+
     def unsubscribe(self) -> None:
         """Gives up all partitions (revoked callback) and leaves the group; returns when that is done."""
         self._consumer.unsubscribe()
@@ -311,6 +315,10 @@ class AsyncMessageConsumer(_Joined[AsyncConsumer]):
             messages = await self._parts.take(partitions, until, most)
             if messages or time.monotonic() >= until:
                 return messages
+
+    async def commit_sync(self, offsets: Offsets | None = None, timeout_ms: int | None = None) -> None:
+        """Commits these offsets, by default those of all messages that `poll` has returned. A callback may call it."""
+        await self._consumer.commit_sync(self._parts.consumed if offsets is None else offsets, timeout_ms)
 
     async def unsubscribe(self) -> None:
         """Gives up all partitions (revoked callback) and leaves the group; returns when that is done."""

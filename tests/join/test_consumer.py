@@ -15,7 +15,14 @@ from join_scene import LIMIT_S, Noted, batch_of_values, produce
 from fsm.errors import InputError, LocalProtocolError
 from fsm.join import LATEST, AsyncMessageConsumer, Message, MessageConsumer, ReadingOptions, transport
 from fsm.kit import positions
-from fsm.member import ClassicConfig, ConsumerConfig, KafkaException, SubscriptionPattern
+from fsm.member import (
+    AsyncConsumerRebalanceListener,
+    ClassicConfig,
+    ConsumerConfig,
+    ConsumerRebalanceListener,
+    KafkaException,
+    SubscriptionPattern,
+)
 from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE
 from fsm.protocol.messages import APIS
 from fsm.protocol.record_batches import read_batches
@@ -88,6 +95,67 @@ def test_it_reads_commits_and_goes_on_where_it_was(broker: LiveBroker, join: Any
     second.subscribe(["foo"])
     (message,) = read(second, 1)
     assert (message.partition, message.offset, message.value) == (2, 5, b"new")
+
+
+MANUAL = {"enable_auto_commit": False}
+
+
+@pytest.mark.parametrize("protocol", ["consumer", "range", "cooperative"])
+def test_an_application_commits_itself(broker: LiveBroker, join: Any, protocol: str) -> None:
+    """At any time, and within its callbacks, the one of close() included; nothing else commits."""
+    produce(broker, 0, b"a", b"b", b"c")
+
+    def listen(consumer: MessageConsumer) -> ConsumerRebalanceListener:
+        class Committing(ConsumerRebalanceListener):
+            def on_partitions_revoked(self, partitions: Any) -> None:
+                assert partitions == ALL
+                consumer.commit_sync()
+
+        return Committing()
+
+    def read_one(*, commits: bool, listens: bool = False) -> bytes | None:
+        with join(protocol=protocol, settings=MANUAL) as consumer:
+            consumer.subscribe(["foo"], listen(consumer) if listens else None)
+            found: list[Message] = []
+            while not found:
+                found = consumer.poll(200, most=1)
+            if commits:
+                consumer.commit_sync(((("foo", 0), found[0].offset + 1),))
+            return found[0].value
+
+    assert read_one(commits=False) == b"a"
+    assert read_one(commits=True) == b"a"
+    assert read_one(commits=False, listens=True) == b"b"
+    assert read_one(commits=False) == b"c"
+
+
+@pytest.mark.parametrize("protocol", ["consumer", "range"])
+def test_a_commit_is_retried_or_fails(broker: LiveBroker, join: Any, protocol: str) -> None:
+    """By the error; a closed consumer cannot commit at all."""
+    consumer = join(protocol=protocol, settings=MANUAL)
+    consumer.subscribe(["foo"])
+    wait(broker, lambda: consumer.assignment() == ALL, consumer)
+    at_two = ((("foo", 0), 2),)
+    broker.refuse("COORDINATOR_LOAD_IN_PROGRESS", api="OffsetCommit", times=2)
+    consumer.commit_sync(at_two)
+    assert [
+        exchange.response.topics[0].partitions[0].error_code.name for exchange in broker.exchanges("OffsetCommit")
+    ] == [
+        "COORDINATOR_LOAD_IN_PROGRESS",
+        "COORDINATOR_LOAD_IN_PROGRESS",
+        "NONE",
+    ]
+    broker.refuse("GROUP_AUTHORIZATION_FAILED", api="OffsetCommit")
+    with pytest.raises(KafkaException, match="GROUP_AUTHORIZATION_FAILED"):
+        consumer.commit_sync(at_two)
+    broker.mute(api="OffsetCommit", times="always")
+    with pytest.raises(KafkaException, match="TimeoutException"):
+        consumer.commit_sync(at_two, timeout_ms=300)
+    with pytest.raises(LocalProtocolError, match="offsets is 2; give a tuple of"):
+        consumer.commit_sync(2)  # type: ignore[arg-type]
+    consumer.close(timeout_ms=100)
+    with pytest.raises(LocalProtocolError, match="the consumer is closed"):
+        consumer.commit_sync(at_two)
 
 
 def test_on_asyncio_it_is_the_same(broker: LiveBroker) -> None:
@@ -439,12 +507,35 @@ def test_a_text_is_not_a_list_of_topics(join: Any) -> None:
         join().subscribe("foo")
 
 
+def test_on_asyncio_an_application_commits_itself(broker: LiveBroker) -> None:
+    """At any time, and within the callback of close()."""
+    produce(broker, 1, b"a", b"b", b"c")
+
+    async def read_one(*, commits: bool) -> bytes | None:
+        async with AsyncMessageConsumer(broker.bootstrap, config_of(**MANUAL)) as consumer:
+
+            class Committing(AsyncConsumerRebalanceListener):
+                async def on_partitions_revoked(self, partitions: Any) -> None:
+                    assert partitions == ALL
+                    await consumer.commit_sync()
+
+            await consumer.subscribe(["foo"], None if commits else Committing())
+            found: list[Message] = []
+            while not found:
+                found = await consumer.poll(200, most=1)
+            if commits:
+                await consumer.commit_sync()
+            return found[0].value
+
+    assert [asyncio.run(read_one(commits=commits)) for commits in (True, False, True)] == [b"a", b"b", b"c"]
+
+
 def test_a_listener_that_would_not_be_called_is_refused(join: Any) -> None:
     """A coroutine that nobody awaits, or a callback that is not there: the callbacks would be lost without a word."""
 
     class Awaiting(Noted):
         async def on_partitions_assigned(self, partitions: Any) -> None:  # type: ignore[override]
-            raise AssertionError
+            raise AssertionError(partitions)
 
     consumer = join()
     with pytest.raises(LocalProtocolError, match="has coroutines: on_partitions_assigned; only AsyncConsumer awaits"):

@@ -80,6 +80,10 @@ class AsyncConsumer(ConsumerRuntime):
         """Runs due callbacks, or waits for some; returns the partitions that may be fetched."""
         return await self._drive(self._api.poll(timeout_ms, consumed))
 
+    async def commit_sync(self, offsets: Offsets, timeout_ms: int | None = None) -> None:
+        """Commits these offsets; returns when the coordinator has stored them. A callback may call it, too."""
+        await self._drive(self._api.commit_sync(offsets, timeout_ms))
+
     async def unsubscribe(self) -> None:
         """Revokes all partitions (revoked callback) and leaves the group; returns when that is done."""
         await self._drive(self._api.unsubscribe())

@@ -5,7 +5,8 @@ the exception of the callback, or the interrupt of either (Ctrl-C, a cancellatio
 excludes the background (threads: by a lock; asyncio: by not awaiting). It lets the background run only while it waits,
 so the state that a call has read cannot change before it waits, and no wake-up is lost.
 
-Source: `AsyncKafkaConsumer.poll`, `.subscribe`, `.unsubscribe`, `.close`; `ApplicationEventHandler.addAndGet`.
+Source: `AsyncKafkaConsumer.poll`, `.subscribe`, `.commitSync`, `.unsubscribe`, `.close`;
+`ApplicationEventHandler.addAndGet`.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from typing import Any, NamedTuple, TypeVar
 
 from fsm.errors import FsmError, LocalProtocolError
 from fsm.member import events
+from fsm.member.consumer.effects import FATAL_WITH_IDS
 from fsm.member.effects import CallCompleted
 from fsm.member.runtime.background import Background
 from fsm.member.runtime.queues import InvokeListener, KafkaException, Outcome, callback_error, process
 from fsm.member.runtime.trace import warn
 from fsm.member.timers import NEVER
 from fsm.protocol.assignment import Partitions
-from fsm.protocol.messages import Offsets
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import DISCONNECTED, TIMED_OUT, Offsets
 
 T = TypeVar("T")
 
@@ -55,6 +58,14 @@ Subscribe = (
 
 CLOSE_GRACE_MS = 100
 """How long close() waits for its last request to be sent, whatever its timeout."""
+PASSING = frozenset(
+    {
+        TIMED_OUT.name,
+        DISCONNECTED.name,
+        *(code.name for code in ErrorCode if code.passes and code not in FATAL_WITH_IDS),
+    }
+)
+"""Errors of a commit that may succeed later."""
 
 
 class Pass:
@@ -154,6 +165,35 @@ class ConsumerApi:
             if ran.count or self._clock() >= until_ms:
                 return self._member.fetchable(checked=not self._poll)
             yield from self._wait_for_news(until_ms, moves)
+
+    def commit_sync(self, offsets: Offsets, timeout_ms: int | None) -> ApiCall[None]:
+        """commitSync(): returns when the coordinator has stored the offsets; retries what may succeed later.
+
+        The callback of close() may commit, too.
+        """
+        if self._member.closed:
+            self.check()
+        self._check_background()
+        check_positions(offsets, "offsets")
+        given_ms = self._config.default_api_timeout_ms if timeout_ms is None else not_negative(timeout_ms)
+        deadline_ms = self._clock() + given_ms
+        while (error := (yield from self._commit(offsets, deadline_ms))) is not None:
+            again_ms = self._clock() + self._config.retry_backoff_ms
+            if again_ms >= deadline_ms or not is_tried_again(error, is_member=self._member.member_epoch > 0):
+                raise KafkaException(error)
+            while self._clock() < again_ms:
+                yield from self._give_way(again_ms)
+
+    def _commit(self, offsets: Offsets, deadline_ms: int) -> ApiCall[events.KafkaError | None]:
+        """Tries to commit once; returns the error."""
+        call = self._submit(events.SyncCommitEvent(offsets), deadline_ms)
+        try:
+            while not self._has_ended(call):
+                yield from self._give_way(deadline_ms)
+            done = self._background.completed.get(call)
+            return events.KafkaError("TimeoutException", "the consumer has closed") if done is None else done.error
+        finally:
+            self._forget(call)
 
     def unsubscribe(self) -> ApiCall[None]:
         """unsubscribe(): returns when the member has left, callbacks included."""
@@ -384,11 +424,16 @@ def check_listener(listener: Any, *, may_await: bool) -> None:
         raise LocalProtocolError(f"{text}; only AsyncConsumer awaits them")
 
 
-def check_positions(consumed: Offsets) -> Offsets:
+def check_positions(given: Offsets, name: str = "consumed") -> Offsets:
     """The positions. Raises `LocalProtocolError` for an invalid one."""
-    if not isinstance(consumed, tuple) or not all(map(_is_position, consumed)):
-        raise LocalProtocolError(f"consumed is {consumed!r}; give a tuple of ((topic, partition), offset)")
-    return consumed
+    if not isinstance(given, tuple) or not all(map(_is_position, given)):
+        raise LocalProtocolError(f"{name} is {given!r}; give a tuple of ((topic, partition), offset)")
+    return given
+
+
+def is_tried_again(error: events.KafkaError | None, *, is_member: bool) -> bool:
+    """Whether commitSync() retries, as in `CommitRequestManager`: also after a stale epoch if a newer one is known."""
+    return error is not None and (error.name in PASSING or (error.name == "STALE_MEMBER_EPOCH" and is_member))
 
 
 def _is_position(given: object) -> bool:

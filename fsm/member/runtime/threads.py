@@ -210,6 +210,13 @@ class Consumer(ConsumerRuntime):
         """
         return self._drive(self._api.poll(timeout_ms, consumed))
 
+    def commit_sync(self, offsets: Offsets, timeout_ms: int | None = None) -> None:
+        """Commits these offsets; returns when the coordinator has stored them. A callback may call it, too.
+
+        Errors that may pass are retried until the timeout (`default_api_timeout_ms`).
+        """
+        self._drive(self._api.commit_sync(offsets, timeout_ms))
+
     def unsubscribe(self) -> None:
         """Revokes all partitions (revoked callback) and leaves the group; returns when that is done."""
         self._drive(self._api.unsubscribe())
