@@ -118,22 +118,14 @@ def diagram(one: Violation) -> Diagram:
     doomed = "the goal cannot be reached from here on"
     if one.doomed_at == 0:
         arrows.append(Arrow(lanes[0], lanes[0], doomed, Look.RAISE))
-    begun, ended = _late(one.path)
+    begun = late_steps(enumerate(one.path, 1))
+    ended = {sent: number for number, sent in begun.items()}
     times_ms = () if one.replayed is None else one.replayed.times_ms
     for number, (step, at_ms) in enumerate(zip_longest(one.path, times_ms), 1):
         at = f" at {at_ms / 1000:.3f} s" if at_ms is not None else ""
-        mark = f"{number}{'!' if step.disturbance else ''}{at}:"
+        mark = f"{number}{'!' if step.disturbance else ''}{at}: "
         lane = step.actor or step.receiver
-        if not step.sender:
-            arrows.append(Arrow(lane, lane, f"{mark} {step.action}", Look.RAISE if step.disturbance else Look.NOTE))
-        elif step.action.startswith("receives"):
-            late = f"late, of step {begun[number]}: " if number in begun else ""
-            arrows.append(Arrow(step.sender, step.receiver, f"{mark} {late}{step.message}"))
-        else:
-            when = f", until step {ended[number]}" if number in ended else ""
-            text = f"{mark} {step.action} on its way{when}: {step.message}"
-            looks = {Fault.LOSE.value: Look.RAISE, Fault.LATE.value: Look.DELAY}
-            arrows.append(Arrow(step.sender, step.receiver, text, looks.get(step.action, Look.CALL)))
+        arrows.append(arrow_of(step, mark, begun.get(number), ended.get(number)))
         arrows += [Arrow(name, name, state, Look.STATE) for name, state in step.state.items()]
         if number == one.doomed_at:
             arrows.append(Arrow(lane, lane, doomed, Look.RAISE))
@@ -143,17 +135,33 @@ def diagram(one: Violation) -> Diagram:
     return Diagram(title, lanes, (Part("", tuple(arrows)), broken))
 
 
-def _late(path: Iterable[PathStep]) -> tuple[dict[int, int], dict[int, int]]:
-    """(step that receives a late message -> step in which it was held up or sent twice, and the other way round)."""
+def arrow_of(step: PathStep, mark: str = "", sent_in: int | None = None, arrives_in: int | None = None) -> Arrow:
+    """A step as an arrow, without the states that it changes; a late message has the number of its other step."""
+    from fsm.render.sequence import Arrow, Look  # noqa: PLC0415
+
+    if not step.sender:
+        lane = step.actor or step.receiver
+        return Arrow(lane, lane, f"{mark}{step.action}", Look.RAISE if step.disturbance else Look.NOTE)
+    if step.action.startswith("receives"):
+        late = f"late, of step {sent_in}: " if sent_in else ""
+        return Arrow(step.sender, step.receiver, f"{mark}{late}{step.message}")
+    when = f", until step {arrives_in}" if arrives_in else ""
+    looks = {Fault.LOSE.value: Look.RAISE, Fault.LATE.value: Look.DELAY}
+    text = f"{mark}{step.action} on its way{when}: {step.message}"
+    return Arrow(step.sender, step.receiver, text, looks.get(step.action, Look.CALL))
+
+
+def late_steps(path: Iterable[tuple[int, PathStep]]) -> dict[int, int]:
+    """Of each step that receives a late message the one in which it was held up or sent twice; steps by number."""
     under_way: dict[tuple[str, str, str], deque[int]] = {}
     begun: dict[int, int] = {}
-    for number, step in enumerate(path, 1):
+    for number, step in path:
         held = under_way.setdefault((step.sender, step.receiver, step.message), deque())
         if step.action in (Fault.LATE.value, Fault.DUPLICATE.value):
             held.append(number)
         elif step.action == "receives late" and held:
             begun[number] = held.popleft()
-    return begun, {sent: number for number, sent in begun.items()}
+    return begun
 
 
 def scenario(one: Violation, made_by: Mapping[str, Any]) -> str:

@@ -50,9 +50,11 @@ def _draw_timeline(timeline: Picture, title: str, suffix: str) -> str:
 
 
 def make_diagram(replay: Replay, *, noted: bool = False) -> Diagram:
-    """The diagram for `draw`, without empty lanes."""
-    steps = [step for step in replay.steps if step.note or (step.arrows and not noted)]
-    parts = tuple(Part(step.note or step.title.strip(), step.arrows) for step in steps)
+    """The diagram for `draw`, without empty lanes; the steps of a whole run are numbered."""
+    steps = [(n, step) for n, step in enumerate(replay.steps, 1) if step.note or (step.arrows and not noted)]
+    parts = tuple(
+        Part(f"{'' if noted else f'{n}: '}{step.note or step.title.strip()}", step.arrows) for n, step in steps
+    )
     used = dict.fromkeys(lane for part in parts for arrow in part.arrows for lane in (arrow.source, arrow.target))
     if not used:
         raise InputError("nothing to draw", replay.file, "pictures are drawn of conversations and requests")

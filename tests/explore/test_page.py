@@ -191,8 +191,12 @@ def test_late_messages_are_marked_and_lost_ones_are_no_arrivals(opened: Opened) 
     assert texts(browser, "#steps .kind") == ["late", "lose"]
     browser.press("s")
     assert texts(browser, "#sequence .message") == [f"{what}: heartbeat 0" for what in ("late", "late", "lost")]
-    assert count(browser, "#sequence .line.lost") == 2
-    assert count(browser, "#sequence .line.late") == 1
+    assert count(browser, "#sequence .line.lost") == 1
+    assert count(browser, "#sequence .line.late") == 2
+    ends = browser.run(
+        "[...document.querySelectorAll('#sequence .tip')].map((tip) => /a4,4/.test(tip.getAttribute('d')))"
+    )
+    assert ends.count(True) == 1  # a circle where it is held up, a cross where it is lost
 
 
 def test_arrows_point_to_the_receiver_in_whatever_order_the_connections_come(opened: Opened) -> None:

@@ -37,6 +37,20 @@ def test_a_counterexample_goes_as_it_was_found(folder: Path, capsys: pytest.Capt
     assert "broken: no partition has two users" in printed
 
 
+def test_a_late_message_is_drawn_as_held_up(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not as lost: it arrives in a later step, which names the step in which it was sent."""
+    picture = tmp_path / "late.mmd"
+    path = folder / "1-members-use-only-assigned-partitions.yaml"
+    assert replayed(capsys, str(path), "--quiet", "--picture", str(picture))[0] == 0
+    lines = [line.strip() for line in picture.read_text().splitlines()]
+    assert [line for line in lines if "late" in line] == [
+        "Note over L0,L2: 5: late on the way from a to broker (late): joins, owns nothing",
+        "L0--)L2: late on its way: joins, owns nothing",
+        "Note over L0,L2: 11: broker receives from a, late: joins, owns nothing",
+        "L0->>L2: late, of step 5: joins, owns nothing",
+    ]
+
+
 @pytest.mark.parametrize(
     "asked",
     [

@@ -100,13 +100,15 @@ function arrow(step, y, x) {
   const end = arrives ? to : from + 0.6 * (to - from);
   const tip = to > from ? -7 : 7;
   const height = y;
+  const cross = `M${end - 5},${height - 5}L${end + 5},${height + 5}M${end + 5},${height - 5}L${end - 5},${height + 5}`;
+  const circle = `M${end - 4},${height}a4,4 0 1 0 8,0a4,4 0 1 0 -8,0`; // held up: it may still arrive
   const head = arrives
     ? `M${end + tip},${height - 4}L${end},${height}L${end + tip},${height + 4}`
-    : `M${end - 5},${height - 5}L${end + 5},${height + 5}M${end + 5},${height - 5}L${end - 5},${height + 5}`;
+    : what === "late" ? circle : cross;
   const late = arrives && step.action === "receives late";
   const label = arrives ? `${late ? "late: " : ""}${step.message}` : `${what}: ${step.message}`;
   return [
-    draw("path", { class: `line ${late ? "late" : ""} ${arrives ? "" : "lost"}`, d: `M${from},${height}H${end}` }),
+    draw("path", { class: `line ${arrives ? (late ? "late" : "") : what}`, d: `M${from},${height}H${end}` }),
     draw("path", { class: "tip", d: head }),
     draw("text", { class: "message", x: (from + to) / 2, y: height - 6 }, fitting(label, Math.abs(to - from) - 20)),
   ];

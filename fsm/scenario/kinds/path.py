@@ -117,14 +117,16 @@ class _Path(Stage):
     def __init__(self, walk: Walk) -> None:
         self.walk = walk
         self._before = walk.state()
-        self._taken: PathStep | None = None
+        self._number = 0
+        self._taken: list[tuple[int, PathStep]] = []
+        """The steps that were possible, with their numbers."""
 
     def title(self, act: Act, _begun_ms: int) -> str:
         return act.value.text()
 
     def do(self, act: Act) -> None:
-        self._taken, self._before = None, self.walk.state()
-        self._taken = self.walk.take(act.value.text())
+        self._number, self._before = self._number + 1, self.walk.state()
+        self._taken.append((self._number, self.walk.take(act.value.text())))
 
     def see(self) -> Seen:
         after = self.walk.state()
@@ -135,16 +137,12 @@ class _Path(Stage):
         return Seen({**after, "broken": show_list(broken)}, lines, tuple(self._arrows(changed)))
 
     def _arrows(self, changed: Mapping[str, str]) -> Iterator[Arrow]:
-        step = self._taken
-        if step is None:
+        from fsm.check.story import arrow_of, late_steps  # noqa: PLC0415
+
+        if not self._taken or self._taken[-1][0] != self._number:
             return
-        look = Look.RAISE if step.disturbance else Look.NOTE
-        if not step.sender:
-            yield Arrow(step.actor, step.actor, step.action, look)
-        elif step.action.startswith("receives"):
-            yield Arrow(step.sender, step.receiver, step.message)
-        else:
-            yield Arrow(step.sender, step.receiver, f"{step.action} on its way: {step.message}", Look.RAISE)
+        number, step = self._taken[-1]
+        yield arrow_of(step, sent_in=late_steps(self._taken).get(number))
         yield from (Arrow(name, name, state, Look.STATE) for name, state in changed.items())
 
     def expect(self, node: Node, seen: Mapping[str, str]) -> Iterable[Expected]:
