@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from fsm.errors import InputError
 from fsm.protocol.codec import RequestHeader, decode_header, decode_request
 from fsm.protocol.messages import APIS
-from fsm.protocol.releases import RELEASES
+from fsm.protocol.releases import RELEASES, split_dialect
 
 NEWEST: Mapping[str, Mapping[str, int]] = {
     "ApiVersions": {"4.0.0": 4, "4.4.0": 5},
@@ -92,6 +92,7 @@ def read_header(frame: bytes) -> RequestHeader | None:
 
 def list_versions(release: str) -> dict[int, tuple[int, int]]:
     """The oldest and the newest version of each API by its key; an unknown release counts as the latest."""
+    release, _ = split_dialect(release)
     till = RELEASES[: RELEASES.index(release) + 1] if release in RELEASES else RELEASES
 
     def pick(since: Mapping[str, int], otherwise: int) -> int:

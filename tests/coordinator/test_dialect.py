@@ -104,6 +104,35 @@ def test_choices_can_be_flipped_one_by_one() -> None:
     assert without.with_choices(Choice.EXTRA_SLOT_STAYS).choices == latest.choices
 
 
+def test_a_name_may_add_and_remove_rules() -> None:
+    """Every command takes such a name; a dialect has the same one however it was made."""
+    assert dialect("4.2+F29-F25") == dialect("4.2.1").with_choices(Choice.OLDER_CONNECTION_IS_CLOSED).without_choices(
+        Choice.EXTRA_SLOT_STAYS
+    )
+    assert dialect("fixed-OLDER_CONNECTION_IS_CLOSED").name == "fixed-F29"
+    latest = dialect("4.4.0").without_choices(Choice.REPLACEMENT_REBALANCES_IF_STALE)
+    assert (latest.name, dialect("4.4-F20")) == ("4.4.0-F20", latest)
+    older = dialect("4.2.1").without_choices(Choice.REPLACEMENT_REBALANCES_IF_BUMPED)
+    assert (older.name, dialect(older.name)) == ("4.2.1-REPLACEMENT_REBALANCES_IF_BUMPED", older)
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("4.4+F99", "unknown rule 'F99' of a dialect; `fsm dialects` lists the rules of each"),
+        ("4.4+", "unknown rule '' of a dialect"),
+        ("4.4+F28", r"\+F28: the dialect has the rule already; leave it out"),
+        ("4.4-F29", "-F29: the dialect does not have the rule; leave it out"),
+        ("4.4+F29+F29", r"\+F29: the dialect has the rule already"),
+        ("+F29", r"unknown coordinator dialect '\+F29'"),
+    ],
+)
+def test_a_change_that_is_none_is_refused(name: str, problem: str) -> None:
+    """A misspelt rule would be checked without it."""
+    with pytest.raises(InputError, match=problem):
+        dialect(name)
+
+
 def test_two_releases_part_where_the_reference_says() -> None:
     """4.3.1 and 4.4.0 differ in seven flags."""
     assert [c.flag for c in differences(dialect("4.3.1"), dialect("4.4.0"))] == [

@@ -92,6 +92,15 @@ def test_amendment_stands_alone(choice: Choice) -> None:
     assert set(AMENDMENTS[choice].rows) <= named
 
 
+def test_a_name_may_add_and_remove_rules() -> None:
+    """Every command takes such a name."""
+    named = dialect("4.4+RAISED_IS_CALLED-RACK")
+    assert named is custom("4.4.0+RAISED_IS_CALLED-RACK", choices_of("4.4.0") ^ {Choice.RAISED_IS_CALLED, Choice.RACK})
+    assert pickle.loads(pickle.dumps(named)) is named  # noqa: S301  # our own bytes
+    with pytest.raises(InputError, match="unknown rule 'RACKS' of a dialect; `fsm dialects` lists"):
+        dialect("4.4-RACKS")
+
+
 def test_a_dialect_of_ones_own() -> None:
     """To leave a choice out is to see what it changes; the same name and choices are the same dialect."""
     mine = custom("mine", choices_of("4.4.0") - {Choice.COLLECT_GATE})

@@ -40,3 +40,8 @@ def test_what_is_no_request_is_none_each_time() -> None:
     for wrong in (frame[:20], frame[:2] + b"\0\x63" + frame[4:], b"", frame[:4]):
         assert [reader.read(wrong) for _ in range(2)] == [None, None]
     assert not reader._known
+
+
+def test_a_release_with_other_rules_has_its_own_versions() -> None:
+    """The rules are those of groups; the APIs are the release's."""
+    assert list_versions("4.0.0+F5") == list_versions("4.0.0") != list_versions("4.4.0")

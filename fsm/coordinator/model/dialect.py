@@ -21,7 +21,7 @@ from functools import cache
 from typing import Self
 
 from fsm.errors import InputError
-from fsm.protocol.releases import LATEST, RELEASES
+from fsm.protocol.releases import LATEST, RELEASES, change_choices, split_dialect
 
 SNAPSHOT = "s24"
 """The sources of October 2024, before every release."""
@@ -399,6 +399,11 @@ class Choice(Enum):
         "it gets the assignment of its predecessor, unless the group elects another protocol",
     )
 
+    @property
+    def word(self) -> str:
+        """Its name in that of a dialect: the flag, if no newer choice has it."""
+        return self.flag if _BY_WORD.get(self.flag) is self else self.name
+
     def holds_in(self, release: str) -> bool:
         """Whether the release has the rule; `s24` has none, `fixed` those of the latest release and its own."""
         if release == SNAPSHOT:
@@ -413,6 +418,10 @@ class Choice(Enum):
         return begun and not (self.until and _number(self.until) <= at)
 
 
+_BY_WORD = {choice.flag: choice for choice in Choice} | dict(Choice.__members__)
+"""Choices by flag and by name; the flag of two is that of the newer one."""
+
+
 @dataclass(frozen=True)
 class Dialect:
     """A named set of choices; equal sets under two names are two dialects."""
@@ -425,11 +434,11 @@ class Dialect:
 
     def with_choices(self, *choices: Choice) -> Dialect:
         """This dialect with these choices added, to see their effect."""
-        return Dialect(f"{self.name}{''.join(f'+{c.flag}' for c in choices)}", self.choices | set(choices))
+        return Dialect(f"{self.name}{''.join(f'+{c.word}' for c in choices)}", self.choices | set(choices))
 
     def without_choices(self, *choices: Choice) -> Dialect:
         """This dialect without the choices."""
-        return Dialect(f"{self.name}{''.join(f'-{c.flag}' for c in choices)}", self.choices - set(choices))
+        return Dialect(f"{self.name}{''.join(f'-{c.word}' for c in choices)}", self.choices - set(choices))
 
 
 PRESETS = (SNAPSHOT, *RELEASES, FIXED)
@@ -438,14 +447,18 @@ PRESETS = (SNAPSHOT, *RELEASES, FIXED)
 
 @cache
 def dialect(name: str = LATEST) -> Dialect:
-    """The preset of a release, of a branch's latest release (`4.2`), `s24` or `fixed`.
+    """The preset of a release, of a branch's latest release (`4.2`), `s24` or `fixed`; `4.2+F29-F5` has one rule more
+    and lacks one.
 
     Raises `InputError` with the names of presets for an unknown one.
     """
-    found = name if name in RELEASES else _latest(name)
+    base, changes = split_dialect(name)
+    found = base if base in RELEASES else _latest(base)
     if found not in PRESETS:
         raise InputError(f"unknown coordinator dialect {name!r}", remedy=f"one of {', '.join(PRESETS)}")
-    return Dialect(found, frozenset(choice for choice in Choice if choice.holds_in(found)))
+    choices = frozenset(choice for choice in Choice if choice.holds_in(found))
+    changed = change_choices(choices, changes, _BY_WORD)
+    return Dialect(found + "".join(f"{sign}{_BY_WORD[word].word}" for sign, word in changes), changed)
 
 
 def presets() -> tuple[Dialect, ...]:

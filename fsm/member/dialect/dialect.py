@@ -7,7 +7,8 @@ before it have, less what it gives up. After the releases stand
 * `fixed`: the latest release without any hazard that a client can avoid;
 * `document`: the rules of the design documents where they say otherwise, on `fixed` where they are silent.
 
-`custom` makes a dialect of your own, to see the effect of adding or removing a choice.
+`custom` makes a dialect of your own, to see the effect of adding or removing a choice; `4.4+RAISED_IS_CALLED` is the
+name of one.
 
 Some choices change the table. An amendment names rows of `fsm.tables.consumer_member` by their clause, and their
 replacements. Differences beyond rows are decided in `fsm.member.consumer.decisions`, or done by an effect, which asks
@@ -22,7 +23,7 @@ from functools import cache, cached_property
 
 from fsm.errors import InputError
 from fsm.member.dialect.choices import Choice
-from fsm.protocol.releases import LATEST, RELEASES
+from fsm.protocol.releases import LATEST, RELEASES, change_choices, split_dialect
 from fsm.table import Compiled, Row, Table, row
 from fsm.tables.consumer_member import (
     BEGIN_JOIN,
@@ -165,8 +166,13 @@ def _make(name: str, choices: frozenset[Choice]) -> Dialect:
 
 
 def dialect(name: str = LATEST) -> Dialect:
-    """The dialect of that name; `4.2` is its latest patch. Raises `InputError` naming the dialects there are."""
-    matching = [d for d in DIALECTS if d == name or d.rpartition(".")[0] == name]
-    if not name or not matching:
+    """The dialect of that name; `4.2` is its latest patch, `4.2+JITTER-RACK` has one rule more and lacks one.
+
+    Raises `InputError` for an unknown name.
+    """
+    base, changes = split_dialect(name)
+    matching = [d for d in DIALECTS if d == base or d.rpartition(".")[0] == base]
+    if not base or not matching:
         raise InputError(f"unknown dialect {name!r}", remedy="one of " + ", ".join(DIALECTS))
-    return custom(matching[-1], choices_of(matching[-1]))
+    found = matching[-1]
+    return custom(found + name[len(base) :], change_choices(choices_of(found), changes, Choice.__members__))
