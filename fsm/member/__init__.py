@@ -12,7 +12,8 @@ of this package is imported at its first use.
 * `ConsumerConfig`, `ClassicConfig`: Kafka's settings; the second makes a member of a classic group;
 * `ConsumerRebalanceListener`, `AsyncConsumerRebalanceListener`: the callbacks of an application;
 * `SubscriptionPattern`: a pattern that the coordinator matches;
-* `Transport`, `ClassicTransport`: the network of a consumer;
+* `Transport`, `ClassicTransport`, `TransportFailure`: the network of a consumer; why a request got no response;
+* `ClientAssignor`, `RANGE`, `COOPERATIVE_STICKY`: an assignor of classic members; Kafka's two;
 * `Dialect`, `Choice`, `custom`, `choices_of`: a release, a rule in which releases differ, and a dialect of one's own;
 * `KafkaException`, `BackgroundFailed`: errors of calls;
 * `canonicalize`: one form for all members that differ only by ids and time, for a search.
@@ -27,6 +28,7 @@ from fsm.protocol.config import ConsumerConfig
 
 if TYPE_CHECKING:
     from fsm.member.canonical_form import canonicalize
+    from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE, ClientAssignor
     from fsm.member.classic.state import ClassicConfig
     from fsm.member.dialect.choices import Choice
     from fsm.member.dialect.dialect import Dialect, choices_of, custom
@@ -37,8 +39,11 @@ if TYPE_CHECKING:
     from fsm.member.runtime.consumer_shell import ConsumerMember
     from fsm.member.runtime.queues import ConsumerRebalanceListener, KafkaException
     from fsm.member.runtime.threads import Consumer
+    from fsm.protocol.messages import TransportFailure
 
 __all__ = [
+    "COOPERATIVE_STICKY",
+    "RANGE",
     "AsyncConsumer",
     "AsyncConsumerRebalanceListener",
     "BackgroundFailed",
@@ -46,6 +51,7 @@ __all__ = [
     "ClassicConfig",
     "ClassicConsumerMember",
     "ClassicTransport",
+    "ClientAssignor",
     "Consumer",
     "ConsumerConfig",
     "ConsumerMember",
@@ -54,6 +60,7 @@ __all__ = [
     "KafkaException",
     "SubscriptionPattern",
     "Transport",
+    "TransportFailure",
     "canonicalize",
     "choices_of",
     "custom",
@@ -66,7 +73,9 @@ __getattr__, __dir__ = on_demand(
         "runtime.asyncio_runtime": ("AsyncConsumer", "AsyncConsumerRebalanceListener"),
         "runtime.consumer_api": ("BackgroundFailed", "SubscriptionPattern"),
         "dialect.choices": ("Choice",),
+        "classic.assignors": ("COOPERATIVE_STICKY", "RANGE", "ClientAssignor"),
         "classic.state": ("ClassicConfig",),
+        "inputs": ("TransportFailure",),
         "runtime.classic_shell": ("ClassicConsumerMember",),
         "runtime.background": ("ClassicTransport", "Transport"),
         "runtime.threads": ("Consumer",),

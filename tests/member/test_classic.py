@@ -1038,7 +1038,10 @@ def test_join_answered_after_unsubscribe_is_not_followed() -> None:
         ({"heartbeat_interval_ms": 6_000}, "heartbeat_interval_ms"),
         ({"assignors": ()}, "assignors"),
         ({"assignors": (RANGE, RANGE)}, "assignors"),
-        ({"assignors": ("range",)}, "^assignors: must be assignors such as RANGE, not 'range'$"),
+        (
+            {"assignors": ("range",)},
+            "^assignors: must be assignors, not 'range'; give RANGE, COOPERATIVE_STICKY or your own ClientAssignor",
+        ),
         ({"assignors": RANGE}, "^assignors: must be a tuple, not "),
         ({"session_timeout_ms": "5"}, "^session_timeout_ms: must be a whole number, not '5'$"),
         ({"group_id": ""}, "group_id"),

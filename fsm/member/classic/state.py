@@ -25,6 +25,8 @@ from fsm.step import Draft, frozen, value
 from fsm.table import Symbol
 from fsm.tables.classic_member import TABLE, Event, State
 
+_ASSIGNORS = "give RANGE, COOPERATIVE_STICKY or your own ClientAssignor; fsm.member has them"
+
 
 @dataclass(frozen=True, slots=True)
 class ClassicConfig(ConsumerConfig):
@@ -47,7 +49,7 @@ class ClassicConfig(ConsumerConfig):
             raise InputError("must be positive and below session_timeout_ms", "heartbeat_interval_ms")
         for assignor in self.assignors:
             if not isinstance(assignor, ClientAssignor):
-                raise InputError(f"must be assignors such as RANGE, not {assignor!r}", "assignors")
+                raise InputError(f"must be assignors, not {assignor!r}", "assignors", _ASSIGNORS)
         if not self.assignors or len({a.name for a in self.assignors}) < len(self.assignors):
             raise InputError("must name at least one assignor, and none twice", "assignors")
 
