@@ -13,7 +13,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from fsm.errors import InputError
+from fsm.errors import InputError, LocalProtocolError
 from fsm.protocol.encoding import decode_all, decode_as, encode_as
 from fsm.protocol.messages import APIS, Api
 from fsm.protocol.messages.cluster import ApiVersionsResponse
@@ -21,7 +21,16 @@ from fsm.protocol.schema import Int16
 
 T = TypeVar("T")
 
-API_OF: Mapping[type[Any], Api] = {message: api for api in APIS.values() for message in (api.request, api.response)}
+
+class _Apis(dict[type[Any], Api]):
+    def __missing__(self, given: object) -> Api:
+        name = given.__name__ if isinstance(given, type) else f"a value of type {type(given).__name__}"
+        raise LocalProtocolError(f"{name} is no type of messages; fsm.protocol.messages has them")
+
+
+API_OF: Mapping[type[Any], Api] = _Apis(
+    (message, api) for api in APIS.values() for message in (api.request, api.response)
+)
 """API by request and response class."""
 API_BY_KEY: Mapping[int, Api] = {api.key: api for api in APIS.values()}
 

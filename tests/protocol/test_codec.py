@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm.errors import InputError
+from fsm.errors import InputError, LocalProtocolError
 from fsm.protocol.assignment import NO_TOPIC_ID
 from fsm.protocol.codec import (
     RequestHeader,
@@ -168,6 +168,14 @@ def test_what_is_read_is_a_value() -> None:
     assert type(found.topic_partitions[0]) is tuple
     with pytest.raises(AttributeError):
         found.member_id = "other"  # type: ignore[misc]
+
+
+def test_what_is_no_message_is_refused_by_its_type() -> None:
+    """Arguments in the wrong order, for example; not by all of its bytes."""
+    with pytest.raises(LocalProtocolError, match=r"^a value of type bytes is no type of messages; fsm\.protocol\.mess"):
+        decode_response(b"\0" * 999, HeartbeatResponse, 4)  # type: ignore[arg-type, type-var]
+    with pytest.raises(LocalProtocolError, match=r"^dict is no type of messages"):
+        encode_request({}, 1, 1, None)
 
 
 def test_an_older_version_leaves_out_what_it_does_not_know() -> None:
