@@ -61,6 +61,8 @@ class Application:
         self.noted_ms = at_ms
         self.reports_callbacks |= about.get("ev") in CALLBACKS
         event, partitions = about.get("ev"), partitions_of(about)
+        if event == "revoked" and self.callback is not None:
+            partitions |= self.callback.partitions
         match event:
             case "assign":
                 self.holding |= partitions

@@ -130,7 +130,10 @@ def from_line(line: str, place: str = "line") -> Exchange | Note:
     except InputError as problem:
         raise InputError(str(problem), place) from None
     except (AttributeError, KeyError, TypeError, ValueError) as problem:
-        raise InputError(f"not a line of a trace of exchanges: {problem!r}", place) from None
+        why = f"no {problem}" if isinstance(problem, KeyError) else str(problem)
+        is_member = isinstance(document, dict) and "kind" in document
+        remedy = "the trace of a member is for fsm audit --format trace" if is_member else ""
+        raise InputError(f"not a line of a trace of exchanges: {why}", place, remedy) from None
 
 
 def _load(at_ms: float, fields: dict[str, Any]) -> Exchange:

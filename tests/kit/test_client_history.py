@@ -190,3 +190,13 @@ def test_who_was_looking_for_the_coordinator_already_need_not_ask_again() -> Non
     assert broken(refused, search(1_020, 1_100), classic(1_200)) == set()
     assert broken(refused, classic(1_200), search(1_201, 1_300)) == set()
     assert broken(refused, classic(1_200), search(1_220, 1_300)) == {"K14"}
+
+
+def test_the_end_of_a_callback_needs_no_partitions() -> None:
+    """An adapter may report only that the callback has returned."""
+    end = {"client": "app"}
+    revoke = Note(20, "application", end | {"ev": "revoke", "partitions": [["foo", 1]]})
+    notes = [application(10, "assign"), Note(11, "application", end | {"ev": "assigned"})]
+    notes += [revoke, Note(21, "application", end | {"ev": "revoked"})]
+    *_, last = follow([TOPICS, beat(5, JOIN, assignment=ALL), *notes, beat(30, KEEPALIVE)])
+    assert last.application.holding == {("foo", 0)}

@@ -58,6 +58,8 @@ def test_records_are_left_out() -> None:
     assert read.response.responses[0].partitions[0].high_watermark == 5
 
 
+MEMBERS_LINE = '{"v": 1, "kind": "started"}'
+FOR_AUDIT = "the trace of a member is for fsm audit --format trace"
 WRONG_FIELD = (
     '{"event": "exchange", "at_ms": 1, "api": "Heartbeat", "version": 4, "connection": 1, "client_id": null, '
     '"request": {"group_id": 4}}'
@@ -71,6 +73,7 @@ WRONG_FIELD = (
         ("[]", "t.jsonl:2: not a line of a trace of exchanges"),
         ('{"event": "exchange", "at_ms": "x"}', "t.jsonl:2: not a line"),
         ('{"event": "exchange", "at_ms": 1, "api": "Heartbeat", "version": 4}', "t.jsonl:2: not a line"),
+        (MEMBERS_LINE, f"t.jsonl:2: not a line of a trace of exchanges: no 'event'; {FOR_AUDIT}"),
         (WRONG_FIELD, "t.jsonl:2: HeartbeatRequest"),
         ("[" * 100_000, "t.jsonl:2: not JSON"),
     ],
