@@ -46,7 +46,7 @@ class Link(asyncio.Protocol):
             raise link._fail(f"no answer within {timeout_s:g} s") from None
         except OSError as problem:
             link.close()
-            raise link._fail(explain_failure(problem)) from None
+            raise link._fail(explain_failure(problem, tls=security.tls is not None)) from None
         except BaseException:
             link.close()
             raise

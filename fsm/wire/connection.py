@@ -37,11 +37,13 @@ class Connection:
         try:
             if security.tls is not None:
                 self._socket = security.tls.wrap_socket(self._socket, server_hostname=host)
+        except OSError as problem:
+            raise self._fail(explain_failure(problem, tls=True)) from None
+        try:
             if security.user:
                 self._log_in(security, client_id)
         except OSError as problem:
-            where = "TLS" if security.tls is not None else "the login"
-            raise self._fail(f"{where} fails: {getattr(problem, 'verify_message', '') or problem}") from None
+            raise self._fail(f"the login fails: {problem}") from None
 
     def _log_in(self, security: Security, client_id: str) -> None:
         login = log_in(security, client_id)

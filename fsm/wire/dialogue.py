@@ -67,10 +67,14 @@ def read_address(text: str, option: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def explain_failure(problem: OSError) -> str:
-    """Why a connection could not be opened."""
-    is_refused = isinstance(problem, ConnectionRefusedError)
-    return f"cannot connect: {'nothing listens there' if is_refused else problem.strerror or problem}"
+def explain_failure(problem: OSError, *, tls: bool = False) -> str:
+    """Why a connection could not be opened; an `ssl.SSLError` has a reason."""
+    if isinstance(problem, ConnectionRefusedError):
+        return "cannot connect: nothing listens there"
+    reason = getattr(problem, "verify_message", "") or getattr(problem, "reason", "")
+    if tls and (reason or isinstance(problem, ConnectionError)):
+        return f"TLS fails: {reason.replace('_', ' ').lower() or 'it closed the connection'}"
+    return f"cannot connect: {problem.strerror or problem}"
 
 
 def suggest_remedy(problem: PeerError) -> str:
@@ -78,6 +82,8 @@ def suggest_remedy(problem: PeerError) -> str:
     text = str(problem)
     if "cannot connect" in text:
         return START_BROKER
+    if "TLS fails" in text:
+        return "leave --tls out if it speaks plain text; --cafile names the authority that signed its certificate"
     if "it speaks TLS" in text or "closed the connection" in text:
         return "choose a listener without TLS, or add --tls"
     return "give the address of a Kafka broker"

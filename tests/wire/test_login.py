@@ -38,6 +38,7 @@ from fsm.protocol.messages import (
     OffsetCommitRequestTopic,
 )
 from fsm.wire import Connection, PeerError
+from fsm.wire.dialogue import suggest_remedy
 from fsm.wire.login import Security
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "conformance"))
@@ -175,13 +176,29 @@ def test_an_event_loop_goes_on_behind_a_login(security: Security) -> None:
 
 
 def test_a_certificate_of_somebody_else_is_not_trusted() -> None:
-    """Nor a peer that speaks no TLS at all."""
+    """One that signed itself, for example."""
     stranger = Security(ssl.create_default_context())
     with peer(once()) as port, pytest.raises(PeerError, match=r"TLS fails: self.signed certificate"):
         Connection("127.0.0.1", port, "c", PATIENCE_S, stranger)
-    plain = peer(lambda client: client.sendall(b"HTTP/1.1 400\r\n\r\n"), tls=False)
-    with plain as port, pytest.raises(PeerError, match="TLS fails"):
-        Connection("127.0.0.1", port, "c", PATIENCE_S, ANN)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"), [(b"HTTP/1.1 400\r\n\r\n", "wrong version number"), (b"", "it closed|.* eof .*")]
+)
+def test_a_peer_without_tls_is_told(answer: bytes, reason: str) -> None:
+    """By its first bytes, or because it hangs up; the remedy is to leave TLS out, not to start a broker."""
+
+    def serve(client: socket.socket) -> None:
+        client.recv(1)
+        client.sendall(answer)
+
+    def link(port: int) -> None:
+        asyncio.run(Link.open("127.0.0.1", port, "c", PATIENCE_S, ANN))
+
+    for connect in (lambda port: Connection("127.0.0.1", port, "c", PATIENCE_S, ANN), link):
+        with peer(serve, tls=False) as port, pytest.raises(PeerError, match=f": TLS fails: ({reason})") as refused:
+            connect(port)
+        assert suggest_remedy(refused.value).startswith("leave --tls out if it speaks plain text")
 
 
 @pytest.mark.parametrize(
