@@ -124,7 +124,7 @@ def read_text(path: Path, saved: str, given: str) -> str:
 def refuse_size(text: str, where: str, role: str) -> None:
     """Raises `InputError` for a text longer than `SIZE_LIMIT`."""
     if len(text) > SIZE_LIMIT:
-        raise InputError(f"{len(text)} characters; a {role} has at most {SIZE_LIMIT}", where)
+        raise InputError(f"too long; a {role} has at most {SIZE_LIMIT:,} characters", where)
 
 
 def refuse_half_characters(text: str, where: str) -> None:
@@ -177,7 +177,8 @@ def _compose(events: Iterator[yaml.Event], where: str, role: str) -> Node:
             open_[-1][2].append(Node(event.value, place, _line_of(place), plain=event.style is None))
     documents = open_[0][2]
     if len(documents) != 1:
-        raise InputError(f"{len(documents)} documents in one text; a {role} is one", where)
+        problem = f"{len(documents)} documents in one text" if documents else "it is empty"
+        raise InputError(f"{problem}; a {role} is one document", where)
     return documents[0]
 
 

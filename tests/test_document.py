@@ -239,12 +239,12 @@ def edited(old, new):
          ('t.yaml: not YAML: unacceptable character #x0000: special characters are not allowed in "<unicode string>", '
          "position 14")),
         (edited("SHUT: Closed.", 'SHUT: "\\ud800"'), "t.yaml:4: not valid text: half of a surrogate pair"),
-        (GOOD + "---\n" + GOOD, "t.yaml: 2 documents in one text; a table is one"),
-        ("", "t.yaml: 0 documents in one text; a table is one"),
+        (GOOD + "---\n" + GOOD, "t.yaml: 2 documents in one text; a table is one document"),
+        ("", "t.yaml: it is empty; a table is one document"),
         ("just text", "t.yaml:1: must be a mapping"),
         ("- a", "t.yaml:1: must be a mapping"),
         ("[" * 60, "t.yaml:1: nested deeper than 40 levels"),
-        ("#" * (SIZE_LIMIT + 1), "t.yaml: 262145 characters; a table has at most 262144"),
+        ("#" * (SIZE_LIMIT + 1), "t.yaml: too long; a table has at most 262,144 characters"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_in_yaml_is_one_line_with_its_place(text, message):
@@ -278,7 +278,7 @@ def broken_json(edit):
         ('{"fsm": 1,\n"name" "x"}', "t.json:2: not JSON: Expecting ':' delimiter"),
         ("[]", "t.json: must be a mapping"),
         ("[" * 45 + "]" * 45, f"t.json: {'[0]' * 41}: nested deeper than 40 levels"),
-        ('"' + "x" * SIZE_LIMIT + '"', "t.json: 262146 characters; a table has at most 262144"),
+        ('"' + "x" * SIZE_LIMIT + '"', "t.json: too long; a table has at most 262,144 characters"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_in_json_is_one_line_with_its_path(text, message):

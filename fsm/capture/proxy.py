@@ -7,6 +7,7 @@ closes, the other is closed.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Sequence
@@ -63,7 +64,8 @@ class Proxy:
         try:
             listener = socket.create_server((HERE, at))
         except OSError as problem:
-            raise InputError(f"cannot listen on port {at}: {problem.strerror}", "--port") from None
+            why = os.strerror(problem.errno) if problem.errno else problem
+            raise InputError(f"cannot listen: {why}", f"{HERE}:{at}", "choose another --port") from None
         broker = self._brokers[host, port] = _Broker(host, port, listener)
         self._servers.append(asyncio.ensure_future(asyncio.start_server(self._serving(broker), sock=listener)))
         here: int = listener.getsockname()[1]

@@ -116,9 +116,10 @@ class Search:
     def __post_init__(self) -> None:
         for kind in sorted(self.kinds):
             if kind not in self.model.kinds:
-                raise InputError(
-                    f"unknown kind of disturbance: {kind!r}", self.model.name, f"choose from {_list(self.model.kinds)}"
-                )
+                problem, remedy = f"unknown kind of disturbance: {kind!r}", f"choose from {', '.join(self.model.kinds)}"
+                if not self.model.kinds:
+                    remedy = "the model has none: a Wire or a Choice names one"
+                raise InputError(problem, self.model.name, remedy)
         for name in self.known:
             if name not in self.model.hazards:
                 raise InputError(

@@ -122,7 +122,7 @@ def check_folder(folder: Path, option: str = "-o") -> None:
 
 def write(path: Path, content: bytes) -> None:
     """Writes a temporary file and renames it. Raises `InputError` if the folder cannot be created or written to."""
-    write_pieces(path, [content], "give -o a folder that can be written to")
+    write_pieces(path, [content], f"give -o {'a file' if path.is_dir() else 'a folder that can be written to'}")
 
 
 def write_pieces(path: Path, pieces: Iterable[bytes], remedy: str = "give a file that can be written") -> None:

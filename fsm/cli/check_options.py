@@ -215,6 +215,8 @@ def find_maker(args: argparse.Namespace) -> Callable[[], Model]:
         return own_models.find_maker(args.model, args.others, args.never, args.goal)
     if Path(args.model).is_dir():
         raise InputError("is a folder", args.model, "name a file in it")
+    if Path(args.model).suffix == ".py":
+        raise InputError("a Python file may have several models", args.model, f"name one: {args.model}:MODEL")
     from fsm.nodes import nearest
     from fsm.tables import ALL
 

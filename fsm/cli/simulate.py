@@ -109,7 +109,7 @@ def _deployment(args: argparse.Namespace) -> Deployment | Machines:
     from fsm.tables.files import has_key, is_file, is_python
 
     name, path = args.deployment, Path(args.deployment)
-    if is_python(name) or not is_file(name) or path.suffix.lower() == ".json" or has_key(name, "fsm"):
+    if is_python(name) or not is_file(name) or path.suffix.lower() in (".json", ".py") or has_key(name, "fsm"):
         return of_tables([name, *args.others], args.lasts or "1h", tuple(args.never), args.goal)
     for option in ("others", "never", "goal", "lasts"):
         if getattr(args, option):

@@ -90,7 +90,10 @@ def test_a_capture_tells_where_it_listens_and_ends_with_a_summary(tmp_path: Path
     [
         (["--broker", "nobody"], "--broker: must be HOST:PORT, not 'nobody'"),
         (["--broker", "127.0.0.1:1"], "127.0.0.1:1: cannot connect: nothing listens there; start the broker, or "),
-        (["--broker", "127.0.0.1:{broker}", "--port", "{taken}"], "cannot listen on port {taken}: "),
+        (
+            ["--broker", "127.0.0.1:{broker}", "--port", "{taken}"],
+            "127.0.0.1:{taken}: cannot listen: Address already in use; choose another --port",
+        ),
         (["--broker", "127.0.0.1:{broker}", "--port", "70000"], "--port: 70000 is not a port"),
         (
             ["--broker", "127.0.0.1:{broker}", "-o", "{folder}/no/where.jsonl"],

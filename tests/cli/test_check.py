@@ -115,6 +115,7 @@ def test_a_model_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["consumer-grup"], "unknown model 'consumer-grup'; did you mean consumer-group? choose from consumer-group, "),
         (["classic-membr"], "unknown model 'classic-membr'; did you mean classic-member? choose from consumer-group, "),
         (["nix.yaml"], "nix.yaml: cannot be read"),
+        (["nix.py"], "nix.py: a Python file may have several models; name one: nix.py:MODEL"),
         (["nix.py:MODEL"], "nix.py: cannot be run: FileNotFoundError"),
         (
             ["lock", "--members", "3"],

@@ -119,7 +119,7 @@ def test_what_is_missing_is_told_before_the_page(capsys: pytest.CaptureFixture[s
         (("lock", "--path", "one"), "'one' is not the number of a step"),
         (("lock", "--members", "3"), "lock: --members is for consumer-group and"),
         (("lock", "--group", "g"), "lock: --group does not apply to it"),
-        (("odd.py",), "unknown model 'odd.py'; choose from"),
+        (("odd.py",), "odd.py: a Python file may have several models; name one: odd.py:MODEL"),
         (("odd.json",), "odd.json:"),
         (("odd.yaml",), "odd.yaml:1: unknown key 'x'"),
         (("folder",), "folder: is a folder; name a file in it"),
@@ -141,6 +141,13 @@ def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], args: tuple[s
     Path("odd.pcap").write_bytes(b"\xd4\xc3\xb2\xa1\2\0\4\0")
     Path("old.yaml").write_text("path: no partition has two users\nmodel: gone\nsteps: [{do: a polls}]\n")
     assert words in refused(capsys, *args)
+
+
+def test_a_folder_is_no_page(capsys: pytest.CaptureFixture[str]) -> None:
+    """-o names the file."""
+    Path("folder").mkdir()
+    assert main(["explore", "lock", "-o", "folder"]) == 2
+    assert capsys.readouterr().err == "fsm: folder: cannot be written: Is a directory; give -o a file\n"
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.deep)])

@@ -443,6 +443,7 @@ def test_what_cannot_be_asked_is_told(
 ) -> None:
     """Exit status 2, one line."""
     monkeypatch.chdir(TUTORIAL)
+    (tmp_path / "lift.py").write_text("TABLE = 1\n")
     for given, message in (
         (["crossing.yaml", "--with", "barrier.yaml"], "--with is for tables"),
         (["crossing.yaml", "--never", "barrier.UP"], "--never is for tables"),
@@ -455,13 +456,14 @@ def test_what_cannot_be_asked_is_told(
         (["crossing.yaml", "--logs", "info", "-o", str(tmp_path / "out")], "is for Kafka's clients"),
         (["none.yaml"], "cannot be read"),
         (["none.py:TABLE"], "cannot be run"),
+        ([str(tmp_path / "lift.py")], "lift.py: a Python file may have several tables; name one: "),
     ):
         assert main(["simulate", *given]) == 2, given
         error = capsys.readouterr().err
         assert error.count("\n") == 1
         if message != "did you mean":
             assert message in error
-    assert list(tmp_path.iterdir()) == []
+    assert [one.name for one in tmp_path.iterdir()] == ["lift.py"]
     assert main(["check", "crossing.yaml", "--goal", "signal.GREEN"]) == 2
 
 
