@@ -85,6 +85,15 @@ def add_command(commands: Any, name: str, summary: str, details: str, run: Any) 
     return command
 
 
+EXTRAS = {
+    **dict.fromkeys(("jinja2", "pandas", "pyarrow", "pyspark"), "spark"),
+    "dpkt": "capture",
+    "graphviz": "diagrams",
+    "numpy": "check",
+}
+"""Packages that come with an extra, and which."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status."""
     given = sys.argv[1:] if argv is None else argv
@@ -94,6 +103,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except FsmError as problem:
         return _refuse(str(problem))
+    except ModuleNotFoundError as problem:
+        package = (problem.name or "").partition(".")[0]
+        if package not in EXTRAS:
+            raise
+        return _refuse(f"{package} is not installed; in a checkout: pip install '.[{EXTRAS[package]}]'")
     except BrokenPipeError:
         _drop_output()
         return PIPE_CLOSED

@@ -57,14 +57,14 @@ def one_of(node: Node, known: tuple[str, ...]) -> str:
 def count_of(node: Node, most: int) -> int:
     """A whole number from 1 on. Raises `InputError` for anything else."""
     if not 1 <= node.number() <= most:
-        raise InputError(f"{node.number()}", node.where, f"1 to {most}")
+        raise InputError(f"{node.number()} is not a count from 1 to {most:,}", node.where)
     return node.number()
 
 
 def seed_of(node: Node) -> int:
     """The seed of a run. Raises `InputError` for anything but a whole number from 0 on."""
     if node.number() < 0:
-        raise InputError(f"{node.number()}", node.where, "a seed is 0 or more")
+        raise InputError(f"{node.number()} is not a seed", node.where, "a seed is 0 or more")
     return node.number()
 
 

@@ -717,7 +717,10 @@ def test_hostile_times_do_not_stop_the_page(opened: Opened) -> None:
     assert "ms since 1970" in text(page, "#group-list .window")
 
 
-@pytest.mark.parametrize(("width", "dark"), [(390, False), (390, True), (330, False), (820, False), (940, False), (1440, False), (1440, True)])
+@pytest.mark.parametrize(
+    ("width", "dark"),
+    [(390, False), (390, True), (330, False), (820, False), (940, False), (1440, False), (1440, True)],
+)
 def test_the_page_fits_its_screen(night: Path, opened: Opened, tmp_path: Path, width: int, dark: bool) -> None:
     """Nothing is wider than the screen, the chart uses it, and the colours are those that the reader likes."""
     page = opened(night, f"#open={key_of('orders')}", width, dark=dark, phone=width < 500)

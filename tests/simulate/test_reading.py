@@ -41,7 +41,7 @@ def test_plans_are_spread_over_processes_and_rates_over_time() -> None:
         ("lasts: 12m", "lasts: 0s", 3, "too short"),
         ("lasts: 12m", "lasts: 12m\nchance: 0", 4, "its seed is for version '0' of the random numbers, not 1"),
         ("lasts: 12m", "lasts: 12m\nseed: -1", 4, "a seed is 0 or more"),
-        ("orders: 12", "orders: 0", 4, "1 to 1000000"),
+        ("orders: 12", "orders: 0", 4, "0 is not a count from 1 to 1,000,000"),
         ("orders: 12", "orders: many", 4, "'many' is not a whole number"),
         ("loses: 0.1%", "loses: 120%", 8, "is not a share"),
         ("median: 3ms", "median: 50ms", 8, "are not ascending"),
