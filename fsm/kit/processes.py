@@ -175,8 +175,11 @@ async def run_all(
         return result
 
     tasks = [asyncio.ensure_future(one(scenario)) for scenario in scenarios]
-    try:
-        return list(await asyncio.gather(*tasks))
+    try:  # not `gather`: the tasks are cancelled once, and then have time to end their clients
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        for task in ended:
+            task.result()
+        return [task.result() for task in tasks]
     finally:
         for task in tasks:
             task.cancel()

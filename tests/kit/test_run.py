@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -12,6 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from fsm.cli import main
+from fsm.kit.processes import run_all
 from fsm.kit.scenarios import SCENARIOS
 
 ADAPTERS = Path(__file__).parent / "adapters"
@@ -146,6 +148,30 @@ def test_a_folder_that_cannot_be_written_to_is_refused_first(
     (tmp_path / "file").write_text("mine")
     assert main(["kit", "run", "no-such-program", "--keep", str(tmp_path / "file")]) == 2
     assert "file: is not a folder; give --keep a folder that can be written to" in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_every_client_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a scenario that plays, while others wait for their turn; else the loop would end before their ends."""
+    clients: list[asyncio.subprocess.Process] = []
+    begin = asyncio.create_subprocess_exec
+
+    async def begin_and_note(*arguments: Any, **named: Any) -> asyncio.subprocess.Process:
+        clients.append(await begin(*arguments, **named))
+        return clients[-1]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", begin_and_note)
+
+    async def stop() -> None:
+        command = [sys.executable, "-c", 'import time; print(\'{"ev": "assign"}\', flush=True); time.sleep(60)']
+        running = asyncio.ensure_future(run_all(command, [SCENARIOS[name] for name in SHORT], 1, lambda _: None))
+        while not clients:
+            await asyncio.sleep(0.01)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert [client.returncode for client in clients] == [-9] * len(clients)
+
+    asyncio.run(stop())
 
 
 def test_an_unknown_scenario_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
