@@ -320,6 +320,21 @@ def test_a_promise_that_is_not_kept_is_found(
     assert broken(check(connect(**options), properties=[asked], limits=limits)) == {asked}
 
 
+def test_a_change_that_waited_for_a_join_is_carried_out_once_that_has_failed() -> None:
+    """Tasks stop then for their new configs, and not by themselves (W5)."""
+    asked = "W5 between rounds nothing starts or stops by itself"
+    known, limits = ("deleted", "rounds", "zombie"), Limits(max_states=20_000)
+    lost = check(
+        connect(settled=True),
+        disturb=["config", "lose"],
+        disturbances=2,
+        known=known,
+        properties=[asked],
+        limits=limits,
+    )
+    assert broken(lost) == set()
+
+
 @pytest.mark.parametrize(
     ("profile", "users"),
     [

@@ -319,7 +319,8 @@ def broken_by_change(
     """What an input breaks that found these units running, and leaves those."""
     is_cooperative = version_of(before.protocol) > 0  # not as the worker believes
     changes = is_cooperative and before.state in BETWEEN_ROUNDS and set(ran) != set(runs)
-    if changes and not isinstance(given, Stop | ConfigTopicAdvanced):
+    reacts = isinstance(given, Stop | ConfigTopicAdvanced) or (before.changes and not after.changes)
+    if changes and not reacts:
         yield "W5 between rounds nothing starts or stops by itself"
     has_settled = before.state not in SETTLED and after.state in SETTLED and not after.is_cooperative
     if has_settled and Rule.EAGER_STEP_STOPS in after.config.profile and not set(runs) <= {*after.holds}:
