@@ -89,6 +89,8 @@ def _excuse(group: Group | None, given: Any) -> Collection[str]:
             return {i for i, one in group.members.items() if one.instance_id is None and i not in group.delayed_joins}
         case (TimerKind.SYNC, "") if isinstance(group, ClassicGroup):
             return group.pending_sync_members
+        case (TimerKind.SESSION, str(who)) if isinstance(group, ClassicGroup) and group.is_waiting(who):
+            return ()  # it sends no heartbeat meanwhile
         case (TimerKind(), str(who)):
             return {who}
     return ()

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from typing import NamedTuple
 
 from fsm.connect.assignor.incremental import Derived, Memory, Outcome, Round, derive, recall
@@ -19,7 +20,16 @@ from fsm.connect.dialect import SHIPPED, Profile, Rule
 from fsm.connect.simulation.process import SeenRound
 from fsm.connect.units import Unit, Units, UnitsByWorker, kinds
 from fsm.connect.worker.config import version_of
-from fsm.connect.worker.inputs import Answered, ConfigTopicAdvanced, Send, Stop, UnitsStarted, WorkerEffect, WorkerInput
+from fsm.connect.worker.inputs import (
+    Answered,
+    ConfigTopicAdvanced,
+    Send,
+    Stop,
+    StopEverything,
+    UnitsStarted,
+    WorkerEffect,
+    WorkerInput,
+)
 from fsm.connect.worker.state import Worker
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
@@ -345,11 +355,12 @@ def works(computation: Computation) -> bool:
 
 ONE_JOIN = "a step sends at most one join or sync"
 LEAVES = "a worker that stops leaves its group once"
+STOPS_FIRST = "a worker that stops stops its units before it leaves"
 RECORDED = "a worker whose starts have ended records as running what it holds"
 SETTLED_MEMBER = "a settled worker is a member"
 JOINING_WAITS = "a worker in JOINING waits for an answer"
 FORGETS_ID = "a worker forgets a member id that the coordinator does not know"
-OF_MEMBERSHIP = (ONE_JOIN, LEAVES, RECORDED, SETTLED_MEMBER, JOINING_WAITS, FORGETS_ID)
+OF_MEMBERSHIP = (ONE_JOIN, LEAVES, STOPS_FIRST, RECORDED, SETTLED_MEMBER, JOINING_WAITS, FORGETS_ID)
 
 
 def broken_in_membership(
@@ -362,6 +373,10 @@ def broken_in_membership(
     can_leave = before.coordinator_known and bool(before.member_id)
     if isinstance(given, Stop) and sum(isinstance(body, LeaveGroupRequest) for body in sent) != can_leave:
         yield LEAVES
+    stays = takewhile(lambda one: not (isinstance(one, Send) and isinstance(one.body, LeaveGroupRequest)), effects)
+    stops = isinstance(given, Stop) and before.state is not State.DOWN
+    if stops and not any(isinstance(effect, StopEverything) for effect in stays):
+        yield STOPS_FIRST
     if (
         isinstance(given, UnitsStarted)
         and after.is_cooperative

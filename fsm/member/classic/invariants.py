@@ -112,6 +112,13 @@ def _believes_the_coordinator(at: ObservedStep) -> bool:
     return at.error not in OUTCAST or throws or at.after.generation != was
 
 
+def _forgets_its_id(at: ObservedStep) -> bool:
+    """The id that the coordinator does not know; the answer to a join waits for a poll."""
+    was, now = at.before.generation.member_id, at.after.generation.member_id
+    is_unknown = at.error is ErrorCode.UNKNOWN_MEMBER_ID and at.is_told and at.after.unread is None
+    return not is_unknown or was == UNKNOWN_MEMBER_ID or now != was
+
+
 def _says_that_it_leaves(at: ObservedStep) -> bool:
     """A dynamic member whose coordinator is known, in the step in which it gives up its id on its way out."""
     was, now = at.before, at.after
@@ -162,6 +169,7 @@ INVARIANTS: tuple[tuple[str, Callable[[ObservedStep], bool]], ...] = (
     ("a generation is given up only at the coordinator's word or on the way out", _keeps_its_generation),
     ("a member id is given up only at the coordinator's word or on the way out", _keeps_its_id),
     ("who is told that its generation is over gives it up", _believes_the_coordinator),
+    ("a member forgets an id that the coordinator does not know", _forgets_its_id),
     ("a dynamic member says that it leaves", _says_that_it_leaves),
     ("a dynamic member has left as its close ends", _closes_with_a_leave),
     ("a member asks to join or to sync and not both", _asks_one_thing_at_a_time),

@@ -12,6 +12,7 @@ import yaml
 from bugzoo import (  # noqa: F401  # what they plant
     classic_generations,
     classic_groups,
+    classic_rounds,
     connect_workers,
     consumer_members,
     coordinators,

@@ -23,7 +23,10 @@ from fsm.protocol.error_codes import ErrorCode
 from fsm.table import Symbol
 from fsm.tables.consumer_member import (
     BEGIN_JOIN,
+    ENTER_LEAVING,
     FAILED,
+    GIVE_UP,
+    MEMBER,
     NEW_TARGET,
     NOT_IN_GROUP,
     Effect,
@@ -156,6 +159,22 @@ def a_group_that_is_gone_is_asked_again() -> Patches:
 # Fences, polls and leaves
 
 
+@plant("librdkafka-4634-leave")
+def who_owns_nothing_goes_in_silence() -> Patches:
+    gone = (*GIVE_UP, *ENTER_LEAVING, State.UNSUBSCRIBED, Effect.COMPLETE_LEAVE, Effect.RESET_REQUEST)
+    return row(MEMBER, Event.UNSUBSCRIBE_NOCB, State.PREPARE_LEAVING, Effect.CREATE_LEAVE, *gone)
+
+
+def lacks(choice: Choice) -> Patches:
+    """The rules of each dialect without a choice."""
+
+    def without_it(original: Any, *given: Any) -> Dialect:
+        found: Dialect = original(*given)
+        return custom(found.name, found.choices - {choice})
+
+    return [replace_function(dialect, without_it)]
+
+
 @plant("KAFKA-16261")
 def who_owned_nothing_stays_fenced() -> Patches:
     def release(original: Any, draft: Any) -> Event | None:
@@ -214,10 +233,7 @@ def a_timer_while_leaving() -> Patches:
     def expires(_original: Any, member: Member) -> bool:
         return Choice.POLL_TIMER in member.settings.choices
 
-    def without_rule(original: Any, *given: Any) -> Dialect:
-        return custom("fixed", original(*given).choices - {Choice.POLL_TIMER_WHILE_LEAVING})
-
-    return [replace_function(decisions._expires, expires), replace_function(dialect, without_rule)]
+    return [replace_function(decisions._expires, expires), *lacks(Choice.POLL_TIMER_WHILE_LEAVING)]
 
 
 @plant("kafka-PR-15004")

@@ -22,6 +22,7 @@ from fsm.coordinator.offsets import offsets
 from fsm.coordinator.storage.replay import _Replay
 from fsm.protocol.consumer_protocol import decode_assignment, encode_assignment
 from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.records import RecordType
 from fsm.tables.classic_group import Event as ClassicEvent
 
 
@@ -245,7 +246,16 @@ def a_member_that_joins_again_is_no_other_one() -> Patches:
     return [replace_function(heartbeat._find_sender, find)]
 
 
-# Logs that are compacted
+# Logs
+
+
+@plant("kafka-PR-2436")
+def offsets_are_not_loaded() -> Patches:
+    def take(original: Any, found: Any, at: int, record: Any) -> None:
+        if record.key.type is not RecordType.OFFSET_COMMIT:
+            original(found, at, record)
+
+    return [replace_function(_Replay.take, take)]
 
 
 def refuses(taken: Callable[..., Any], is_wrong: Callable[[Any, Any], bool]) -> Patches:

@@ -25,6 +25,7 @@ from fsm.check.kafka.consumer.compaction import (
     list_loaded,
     say_the_same,
     tell,
+    tell_offsets,
 )
 from fsm.check.kafka.consumer.coordinator import (
     FAILS_OVER,
@@ -289,6 +290,7 @@ class AnyCoordinator:
         if isinstance(after, ConsumerGroup):
             logged = at.state if isinstance(before, ConsumerGroup) else at.log
             asked += [] if tell(logged, done, GROUP, self.context.dialect) else [TELLS]
+        asked += [] if tell_offsets(done, self.context.dialect) else [TELLS]
         return Step(noted, sends, asked)
 
     def _note(self, at: Broker, done: CoordinatorStep[Coordinator]) -> Broker:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from fsm.check.kafka.consumer.compaction import TELLS
 from fsm.check.kafka.consumer.coordinator import FORMER_OWNER
 from fsm.check.kafka.standing import OF_STANDING
 from fsm.check.kafka.standing import find_broken as find_outcasts
@@ -60,6 +61,7 @@ ASKED_OF_STEPS = (
     DATA,
     ANSWERED_ONCE,
     ANSWERED,
+    TELLS,
     JOINED,
     TIMED,
     COUNTS,

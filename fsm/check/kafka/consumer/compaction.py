@@ -54,6 +54,12 @@ def tell(before: Coordinator, done: Step[Coordinator], group_id: str, dialect: D
     return say_the_same(found.groups.get(group_id), keep_stored(done.state).groups.get(group_id))
 
 
+def tell_offsets(done: Step[Coordinator], dialect: Dialect) -> bool:
+    """Whether the records of a step tell the offsets that it commits; no state of a model has any."""
+    offsets = done.state.offsets
+    return not offsets or replay(done.records, dialect).state.offsets == offsets
+
+
 def load_from(log: Log, what: str, context: Context) -> Coordinator:
     """The coordinator that loads this log."""
     left = log if what == FROM_COMPACTED else [record for record in log if record.value is not None]

@@ -23,6 +23,7 @@ from fsm.check.kafka.consumer.compaction import (
     list_loaded,
     say_the_same,
     tell,
+    tell_offsets,
 )
 from fsm.check.kafka.consumer.member import FIND, FOUND, LIVES, id_of, in_its_life
 from fsm.check.kafka.descriptions import list_partitions
@@ -228,6 +229,8 @@ class CoordinatorModel:
             if done.happened and not loaded and not tell(before.state, done, GROUP, context.dialect):
                 asked.append(TELLS)
             asked += ask_target(was, group, context)
+        if not loaded and not tell_offsets(done, self._context.dialect):
+            asked.append(TELLS)
         if getattr(answer and answer.body, "error_code", None) in INVALID:
             asked = [VALID, *asked]
         log = append(before.log, done.records) if self.compacts else ()

@@ -132,15 +132,17 @@ class Shell(ConsumerMember, Driven):
 
 
 def _ask_leave(at: ObservedStep) -> list[str]:
-    """The invariants that a tick in LEAVING breaks: it sends the leave, unless the member waits for its coordinator, or
-    is to remain in its group.
+    """The invariants that a member on its way out breaks: a tick in LEAVING sends the leave, and nobody is out without
+    one, unless the member waits for its coordinator, is told that it is out, or is to remain in its group.
     """
-    may_leave = at.before.state is State.LEAVING and at.before.client.coordinator_known and not remains(at.before)
-    if not may_leave or not isinstance(at.given, Tick):
+    was, now = at.before.state, at.after.state
+    if not at.before.client.coordinator_known or remains(at.after) or isinstance(at.given, Answered):
         return []
-    if at.after.state is State.LEAVING:
+    is_due = was is State.LEAVING and isinstance(at.given, Tick)
+    if is_due and now is State.LEAVING:
         return [LEAVES_AT_ONCE]
-    return [] if any(epoch < 0 for epoch in _list_epochs(at)) else [LEAVES]
+    goes = is_due or (was not in SILENT and now is State.UNSUBSCRIBED)
+    return [LEAVES] if goes and not any(epoch < 0 for epoch in _list_epochs(at)) else []
 
 
 def _list_epochs(at: ObservedStep) -> list[int]:

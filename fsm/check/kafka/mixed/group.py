@@ -26,7 +26,7 @@ from fsm.check.kafka.classic.group import (
 from fsm.check.kafka.classic.member import ClassicModel
 from fsm.check.kafka.classic.promises import ASKED_OF_STEPS, FOR_SOMETHING, OF_HEARTBEATS
 from fsm.check.kafka.classic.shell import ASKED_OF_MEMBERS
-from fsm.check.kafka.consumer.compaction import SAYS_THE_SAME, TELLS
+from fsm.check.kafka.consumer.compaction import SAYS_THE_SAME
 from fsm.check.kafka.consumer.group import (
     INTERVAL_MS,
     check_regex,
@@ -145,7 +145,6 @@ def mixed_group(
             *ASKED_OF_MEMBERS,
             *(name for name, _ in INVARIANTS if name not in OF_HEARTBEATS),
             *(name for name in ASKED_OF_STEPS if name not in given_up),
-            TELLS,
             *([SAYS_THE_SAME] if compaction else []),
         ],
         given_up,
