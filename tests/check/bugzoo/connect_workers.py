@@ -13,6 +13,7 @@ from fsm.connect.units import kinds
 from fsm.connect.worker import step
 from fsm.connect.worker.effects import WorkerDraft
 from fsm.connect.worker.inputs import StopUnits
+from fsm.protocol.messages import TransportFailure
 from fsm.table import Symbol
 from fsm.tables.connect_worker import TABLE, Effect, Event, State
 
@@ -73,9 +74,25 @@ def stops_only_what_it_has_started() -> Patches:
     return [replace_function(WorkerDraft.stop_revoked, stop)]
 
 
+@plant("KAFKA-3459")
+def no_tasks_are_no_change() -> Patches:
+    return [one for state in (State.ASSIGNED, State.DELAYED) for one in row(state, Event.CONNECTOR_STOPPED)]
+
+
 @plant("KAFKA-14311")
 def leaves_with_its_units_running() -> Patches:
     return [replace_function(WorkerDraft.stop_all, lambda _original, _worker: None)]
+
+
+@plant("brod-578")
+def awaits_a_heartbeat_that_failed() -> Patches:
+    def end(original: Any, worker: Any, given: Any) -> None:
+        sent = worker.heartbeat_sent
+        original(worker, given)
+        if isinstance(given.answer, TransportFailure):
+            worker.heartbeat_sent = sent
+
+    return [replace_function(step._end_heartbeat, end)]
 
 
 # The assignor

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from bugzoo.planting import Patches, plant
 from fsm.check.mutation import cell_of, replace_function, rewrite_cells
-from fsm.member.consumer import decisions, effects
+from fsm.member.consumer import decisions, effects, subscription
 from fsm.member.consumer.effects import Effects
 from fsm.member.consumer.state import Member, Origin, Run, StaleRelease
 from fsm.member.consumer.step import MemberDraft
@@ -156,7 +156,21 @@ def a_group_that_is_gone_is_asked_again() -> Patches:
     return [replace_function(decisions.decide_error, decide)]
 
 
+@plant("franz-go-2fabc72b")
+def no_error_passes() -> Patches:
+    return [patch.object(decisions, "RETRIED", {})]
+
+
 # Fences, polls and leaves
+
+
+@plant("librdkafka-4634-fence")
+def a_fence_during_a_run_is_not_finished() -> Patches:
+    def release(original: Any, draft: Any) -> Event | None:
+        event: Event | None = original(draft)
+        return event if draft.run is None else None
+
+    return [replace_function(Effects.release_lost_fence, release)]
 
 
 @plant("librdkafka-4634-leave")
@@ -173,6 +187,17 @@ def lacks(choice: Choice) -> Patches:
         return custom(found.name, found.choices - {choice})
 
     return [replace_function(dialect, without_it)]
+
+
+@plant("KAFKA-19335")
+def any_answer_ends_a_leave() -> Patches:
+    """The answer to the leave comes to the next membership, which takes its epoch."""
+    return lacks(Choice.LEAVE_ENDED_BY_NEGATIVE_EPOCH)
+
+
+@plant("kafka-PR-21239")
+def a_group_that_is_gone_ends_who_has_left() -> Patches:
+    return lacks(Choice.LATE_GROUP_NOT_FOUND)
 
 
 @plant("KAFKA-16261")
@@ -518,6 +543,23 @@ def gives_records_of_what_was_dropped() -> Patches:
 @plant("librdkafka-4672")
 def forgets_the_epoch_while_it_leaves() -> Patches:
     return row((State.PREPARE_LEAVING,), Event.RESP_EPOCH)
+
+
+@plant("librdkafka-5015")
+def a_change_during_a_heartbeat_counts_as_sent() -> Patches:
+    def end(original: Any, draft: Any, response: Any) -> None:
+        original(draft, response)
+        if draft.sent is not None:
+            draft.sent = replace(draft.sent, subscription=draft.subscription)
+
+    return [replace_function(Effects.end_request, end)]
+
+
+@plant("KAFKA-4248")
+def a_pattern_waits_for_the_next_metadata() -> Patches:
+    return [
+        replace_function(subscription.subscribe, lambda original, before, asked, _known: original(before, asked, ()))
+    ]
 
 
 # What does not end as it should

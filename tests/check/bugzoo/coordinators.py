@@ -8,7 +8,7 @@ from typing import Any
 
 from bugzoo.planting import Patches, cure, plant
 from fsm.check.mutation import replace_function
-from fsm.coordinator.assignors import make_assignors
+from fsm.coordinator.assignors import PartitionAssignorError, make_assignors, uniform_assignor
 from fsm.coordinator.consumer import heartbeat, member_update, membership, reconciliation, subscriptions
 from fsm.coordinator.consumer.group_step import ConsumerGroupDraft
 from fsm.coordinator.migration import classic_members, conversion
@@ -67,6 +67,14 @@ def the_own_pending_ones_block() -> Patches:
 def a_full_request_is_like_any_other() -> Patches:
     def subscribes(original: Any, sent: Any) -> Any:
         return sent.member_epoch <= 0 and original(sent)
+
+    return [replace_function(heartbeat._subscribes, subscribes)]
+
+
+@plant("kafka-PR-18061")
+def a_pattern_makes_no_full_request() -> Patches:
+    def subscribes(original: Any, sent: Any) -> bool:
+        return bool(original(sent)) if sent.member_epoch == 0 else bool(sent.subscribed_topic_names)
 
     return [replace_function(heartbeat._subscribes, subscribes)]
 
@@ -216,6 +224,16 @@ def the_first_members_have_one_more() -> Patches:
         return original(dialect.without_choices(Choice.EXTRA_SLOT_STAYS), *order)
 
     return [replace_function(make_assignors, make)]
+
+
+@plant("KAFKA-16930")
+def every_member_subscribes_to_a_topic() -> Patches:
+    def assign(original: Any, group: Any, **named: Any) -> Any:
+        if not group.homogeneous and any(not one.subscribed for one in group.members.values()):
+            raise PartitionAssignorError("a member has no assignment")
+        return original(group, **named)
+
+    return [replace_function(uniform_assignor, assign)]
 
 
 @plant("KAFKA-19431")
