@@ -16,42 +16,46 @@ from fsm.audit.findings import Finding, FindingKind, finding
 from fsm.audit.rows import ObservedTransition
 from fsm.tables import ALL
 
-Edges = frozenset[tuple[str, str]]
+_TABLES = {table.name: table for table in ALL}
 
 
-@cache
-def edges(machine: str) -> Edges | None:
-    """The hops of a machine's table as (state, next state); None if there is no such table."""
-    for table in ALL:
-        if table.name == machine:
-            columns = table.columns
-            return frozenset((columns.states[a], columns.states[b]) for a, b, _ in columns.edges)
-    return None
+def has_table(machine: str) -> bool:
+    return machine in _TABLES
 
 
-@cache
-def targets(machine: str) -> Mapping[tuple[str, str], str]:
-    """The target of each (state, event) of a machine's table; that of an ignored event is the state itself."""
-    table = next(t for t in ALL if t.name == machine)
-    return {(state.name, event.name): cell.target.name for (state, event), cell in table.compiled.items()}
-
-
-@cache
 def initial(machine: str) -> str:
     """The initial state of a machine; empty if there is no such table."""
-    return next((table.compiled.initial.name for table in ALL if table.name == machine), "")
+    return _TABLES[machine].compiled.initial.name if machine in _TABLES else ""
+
+
+@cache
+def list_steps(machine: str, *, whole: bool = False) -> Mapping[tuple[str, str], tuple[str, ...]]:
+    """The events from one state to another, by (state, next state): in a single step, or with `whole` by a row of the
+    table; an ignored event leads to the state itself. Empty if there is no such table."""
+    found: dict[tuple[str, str], list[str]] = {}
+    if machine in _TABLES and whole:
+        for (state, event), cell in _TABLES[machine].compiled.items():
+            found.setdefault((state.name, cell.target.name), []).append(event.name)
+    elif machine in _TABLES:
+        names = _TABLES[machine].columns
+        for source, target, events in names.edges:
+            found[names.states[source], names.states[target]] = [names.events[e] for e in events]
+    return {key: tuple(sorted(events) if whole else events) for key, events in found.items()}
+
+
+def find_causes(hop: ObservedTransition) -> tuple[str, ...] | None:
+    """The events that cause a hop; None if there is none, or if its own event is not among them."""
+    causes = list_steps(hop.machine, whole=bool(hop.event)).get((hop.state, hop.next_state))
+    return causes if causes is not None and (not hop.event or hop.event in causes) else None
 
 
 def find_illegal_transitions(hops: Iterable[ObservedTransition]) -> Iterator[Finding]:
     """A finding for each illegal hop."""
     for hop in hops:
-        legal = edges(hop.machine)
-        if legal is None or not hop.state:
+        if not has_table(hop.machine) or not hop.state:
             continue
-        if hop.event and targets(hop.machine).get((hop.state, hop.event)) != hop.next_state:
-            yield _illegal(hop, f"went from {hop.state} to {hop.next_state} on {hop.event}")
-        elif not hop.event and (hop.state, hop.next_state) not in legal:
-            yield _illegal(hop, f"went from {hop.state} to {hop.next_state}")
+        if find_causes(hop) is None:
+            yield _illegal(hop, f"went from {hop.state} to {hop.next_state}{f' on {hop.event}' if hop.event else ''}")
         elif hop.previous and hop.previous != hop.state:
             yield _illegal(hop, f"was {hop.previous} and then left {hop.state} for {hop.next_state}; lines are missing")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 from uuid import uuid4
@@ -17,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from fsm.audit.conformance import edges, targets
+from fsm.audit.conformance import find_causes, has_table
 from fsm.audit.coordinator.assignments import Assignment, CoordinatorRecord
 from fsm.audit.findings import Finding
 from fsm.audit.group import Rebalance
@@ -29,7 +28,6 @@ from fsm.audit.reading.records import KIND, NUMBER, OFFSET, SEQ, TEXT, TIME, Chu
 from fsm.audit.report.group_views import Overview
 from fsm.audit.rows import Interval, Life, MemberRebalance, ObservedTransition, Subscription
 from fsm.spark.columns import PARTITION, batch, list_of, reader, schema_of
-from fsm.tables import ALL
 from fsm.trace import TraceRecord
 
 ROWS = 10_000
@@ -263,26 +261,7 @@ def _transition_batch(rows: Sequence[ObservedTransition]) -> pa.RecordBatch:
 
 
 def _judge(one: ObservedTransition) -> _Judged:
-    if edges(one.machine) is None or not one.state:
-        return _Judged(list_steps(one.machine, whole=bool(one.event)).get((one.state, one.next_state)), False)
-    allowed = list_steps(one.machine, whole=bool(one.event)).get((one.state, one.next_state))
-    fits = allowed is not None and (not one.event or one.event in allowed)
-    return _Judged(allowed if fits else None, True)
-
-
-@cache
-def list_steps(machine: str, *, whole: bool) -> dict[tuple[str, str], tuple[str, ...]]:
-    """The events from one state to another, by (state, next state): in one step, or with `whole` by a table row."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for table in ALL:
-        if table.name == machine and whole:
-            for (state, event), next_state in targets(machine).items():
-                found.setdefault((state, next_state), []).append(event)
-        elif table.name == machine:
-            names = table.columns
-            for source, target, events in names.edges:
-                found[names.states[source], names.states[target]] = [names.events[e] for e in events]
-    return {key: tuple(sorted(events) if whole else events) for key, events in found.items()}
+    return _Judged(find_causes(one), has_table(one.machine) and bool(one.state))
 
 
 def _coordinator_batch(rows: Sequence[CoordinatorRecord]) -> pa.RecordBatch:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import Any, NamedTuple
 
-from fsm.audit.conformance import edges
+from fsm.audit.conformance import has_table
 from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.audit.group_audit import GroupAudit
 from fsm.audit.hygiene.identity import Facts
@@ -175,7 +175,7 @@ class Totals:
             _prune(self.edges)
         if one.dwell_ms is not None:
             key = one.machine, one.state
-            if key not in self.dwell and len(self.dwell) >= NAMES and edges(one.machine) is None:
+            if key not in self.dwell and len(self.dwell) >= NAMES and not has_table(one.machine):
                 return
             self.dwell.setdefault(key, Durations()).add(one.dwell_ms)
 

@@ -37,7 +37,7 @@ from scene import (
     with_states,
 )
 
-from fsm.audit.conformance import edges
+from fsm.audit.conformance import list_steps
 from fsm.audit.findings import FindingKind
 from fsm.trace import Kind, TraceRecord
 
@@ -107,7 +107,7 @@ def _breaks(scene: Scene, here: Spot, after: Spot) -> bool:
     """True where a classic member's steps do not connect without this one."""
     before = [s for steps in scene.steps(CLASSIC) for s in steps if s.file == here.file and s.at < here.at]
     state = _step_of(scene, before[-1]).next_state if before else "UNJOINED"
-    return (state, _step_of(scene, after).next_state) not in (edges(CLASSIC) or ())
+    return (state, _step_of(scene, after).next_state) not in (list_steps(CLASSIC))
 
 
 def rebalance_dropped(scene: Scene) -> Fault:
@@ -177,7 +177,7 @@ def next_state_forged(scene: Scene) -> Fault:
     """A step leads elsewhere than the next one begins."""
     here, after = scene.pick(_pairs(scene, JAVA, RDKAFKA))
     step, line = _step_of(scene, here), scene[here]
-    others = {b for a, b in edges(step.machine) or () if b not in (step.next_state, step.state)}
+    others = {b for a, b in list_steps(step.machine) if b not in (step.next_state, step.state)}
     forged = scene.pick(sorted(others))
     scene.put(here, with_states(line, next_state=forged))
     return Fault(here.file, f"to {forged}: {line.data!r}", ILLEGAL, line.ts_ms, scene[after].ts_ms)
@@ -187,7 +187,7 @@ def previous_state_forged(scene: Scene) -> Fault:
     """A step begins where the member is not."""
     _, here = scene.pick(_pairs(scene, JAVA, RDKAFKA))
     step, line = _step_of(scene, here), scene[here]
-    forged = scene.pick(sorted({a for a, _ in edges(step.machine) or ()} - {step.state}))
+    forged = scene.pick(sorted({a for a, _ in list_steps(step.machine)} - {step.state}))
     scene.put(here, with_states(line, state=forged))
     return Fault(here.file, f"from {forged}: {line.data!r}", ILLEGAL, line.ts_ms, line.ts_ms)
 
@@ -198,7 +198,7 @@ def step_inserted(scene: Scene) -> Fault:
         p for p in _pairs(scene) if scene.family(p[0].file) != CLASSIC or _step_of(scene, p[0]).next_state == "STABLE"
     )
     step, line = _step_of(scene, here), scene[here]
-    legal = edges(step.machine) or frozenset()
+    legal = list_steps(step.machine)
     if step.machine == CLASSIC:
         forged = _before(scene, here, "COMPLETING_REBALANCE")
     else:
@@ -218,9 +218,7 @@ def _before(scene: Scene, spot: Spot, next_state: str) -> Line:
 def step_repeated(scene: Scene) -> Fault:
     """The line of a step stands there twice."""
     here, after = scene.pick(
-        p
-        for p in _pairs(scene)
-        if (_step_of(scene, p[0]).next_state,) * 2 not in (edges(scene.family(p[0].file)) or ())
+        p for p in _pairs(scene) if (_step_of(scene, p[0]).next_state,) * 2 not in list_steps(scene.family(p[0].file))
     )
     line = scene[here]
     ts_ms = min(line.ts_ms + 1, scene[after].ts_ms)

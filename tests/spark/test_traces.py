@@ -15,8 +15,8 @@ from page_data import groups_of
 from pyspark.sql import SparkSession
 
 from fsm.audit import local
+from fsm.audit.conformance import list_steps
 from fsm.audit.findings import FindingKind
-from fsm.spark.tables import list_steps
 from fsm.tables import ALL
 from fsm.tables.consumer_member import TABLE
 from fsm.trace import Kind, Partition, TraceRecord
@@ -175,7 +175,7 @@ def test_rows_that_name_their_event_are_judged_whole(traces: Traces, spark: Spar
 def test_the_allowed_steps_of_a_table_are_its_hops_and_its_rows() -> None:
     """Single steps for logs, whole rows for records of our own machines, each once."""
     assert sum(map(len, list_steps(TABLE.name, whole=True).values())) == len(TABLE.compiled)
-    assert len(list_steps(TABLE.name, whole=False)) == len(TABLE.columns.edges)
+    assert len(list_steps(TABLE.name)) == len(TABLE.columns.edges)
 
 
 # -- a large group --------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from fsm.audit.conformance import list_steps
 from fsm.audit.findings import UNIT_KINDS, Finding, FindingKind
 from fsm.audit.incidents import Incident
 from fsm.audit.reading.certainty import TooLittle, Understood
@@ -146,12 +147,11 @@ def _notes(read: Mapping[str, Any], unknown_ends: int) -> list[str]:
 
 
 def _machines(metrics: Mapping[str, Any]) -> tuple[views.MachineView, ...]:
-    legal = {(t.name, t.columns.states[a], t.columns.states[b]) for t in ALL for a, b, _ in t.columns.edges}
     found = []
     for name in [t.name for t in ALL]:
         edges = [(e["state"], e["next_state"], e["count"]) for e in metrics["transitions"] if e["machine"] == name]
         if edges:
-            counts = tuple(views.EdgeCount(a, b, count, (name, a, b) not in legal) for a, b, count in edges)
+            counts = tuple(views.EdgeCount(a, b, count, (a, b) not in list_steps(name)) for a, b, count in edges)
             dwell = [d for d in metrics["dwell"] if d["machine"] == name]
             columns = ("state", "visits", "median_ms", "p99_ms", "longest_ms")
             found.append(views.MachineView(name, counts, tuple(views.Dwell(*(d[c] for c in columns)) for d in dwell)))
