@@ -141,7 +141,7 @@ def _write_result(inputs: Inputs, totals: Totals, plan: Plan) -> Result:
     _check_time(totals, options)
     with tables.Tables(work, LAST_PART) as driver:
         pipeline.add_file_findings(map(unparsed.report_unreadable, inputs.unreadable), plan, totals, driver)
-    tables.write_whole(work, "dwell", totals.dwell_times())
+        driver.add("dwell", totals.dwell_times())
     coordinators = totals.sums["coordinators"] > 0
     tables.complete(work, coordinators=coordinators)
     unreadable = sorted([[u.file, u.reason] for u in inputs.unreadable] + [list(one) for one in totals.damaged])

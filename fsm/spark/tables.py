@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 from uuid import uuid4
@@ -20,7 +22,6 @@ from fsm.audit.conformance import find_causes, has_table
 from fsm.audit.coordinator.assignments import Assignment, CoordinatorRecord
 from fsm.audit.findings import Finding
 from fsm.audit.group import Rebalance
-from fsm.audit.group.coverage import Coverage
 from fsm.audit.hygiene.identity import Key
 from fsm.audit.incidents import Incident
 from fsm.audit.reading.piece import PieceSummary
@@ -28,6 +29,7 @@ from fsm.audit.reading.records import KIND, NUMBER, OFFSET, SEQ, TEXT, TIME, Chu
 from fsm.audit.report.group_views import Overview
 from fsm.audit.rows import Interval, Life, MemberRebalance, ObservedTransition, Subscription
 from fsm.spark.columns import PARTITION, batch, list_of, reader, schema_of
+from fsm.spark.totals import Dwell
 from fsm.trace import TraceRecord
 
 ROWS = 10_000
@@ -46,14 +48,8 @@ class _Judged(NamedTuple):
     """False if the machine has no table, or the state is not known."""
 
 
-class _Dwell(NamedTuple):
-    machine: str
-    state: str
-    visits: int
-    total_ms: int
-    median_ms: int
-    p99_ms: int
-    longest_ms: int
+class _End(NamedTuple):
+    end_known: str
 
 
 class _Records(NamedTuple):
@@ -92,52 +88,121 @@ _OTHERS = [name for name in _RECORD.names if name not in ("ts_ms", "kind", "grou
 """Columns of a record after its kind and group, in the order of a row."""
 
 
+class _Table(NamedTuple):
+    schema: pa.Schema
+    make: Callable[[Sequence[Any]], pa.RecordBatch]
+
+
 def _join(*schemas: pa.Schema) -> pa.Schema:
     return pa.schema([field for schema in schemas for field in schema])
 
 
-_PLACE = pa.schema([("seq", pa.int32()), ("file", pa.string()), ("piece", pa.int64()), ("line", pa.int64())])
-_OWNER = pa.schema([("offset", pa.int64()), ("text", pa.string()), ("member", pa.string()), ("shared", pa.bool_())])
-_RECORDS = _join(
-    pa.schema([_RECORD.field("group"), _RECORD.field("ts_ms"), _RECORD.field("kind")]),
-    pa.schema([_RECORD.field(name) for name in _OTHERS]),
-    _PLACE,
-    _OWNER,
-    pa.schema([("rank", pa.int64())]),
-)
-SCHEMAS: dict[str, pa.Schema] = {
-    "records": _RECORDS,
-    "files": schema_of(PieceSummary),
-    "transitions": _join(schema_of(ObservedTransition), schema_of(_Judged)),
-    "dwell": schema_of(_Dwell),
-    "intervals": schema_of(Interval),
-    "wants": schema_of(Subscription),
-    "lives": _join(schema_of(Life), pa.schema([pa.field("end_known", pa.string(), nullable=False)])),
-    "turns": schema_of(MemberRebalance),
-    "rebalances": schema_of(Rebalance),
-    "findings": schema_of(Finding),
-    "incidents": schema_of(Incident),
-    "groups": schema_of(Overview),
+def _beside(*batches: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [column for one in batches for column in one.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=_join(*(one.schema for one in batches)))
+
+
+def _table(*parts: tuple[type, Callable[[Any], Any]]) -> _Table:
+    """A table with the columns of some classes, and the function that makes an instance of each from a row."""
+    schema = _join(*(schema_of(cls) for cls, _ in parts))
+    return _Table(schema, lambda rows: _beside(*(batch(map(get, rows), cls) for cls, get in parts)))
+
+
+def _table_of(cls: type) -> _Table:
+    return _Table(schema_of(cls), partial(batch, cls=cls))
+
+
+def _same(row: Any) -> Any:
+    return row
+
+
+def _judge(one: ObservedTransition) -> _Judged:
+    return _Judged(find_causes(one), has_table(one.machine) and bool(one.state))
+
+
+def _coordinator_batch(rows: Sequence[CoordinatorRecord]) -> pa.RecordBatch:
+    columns = batch((one.record for one in rows), TraceRecord).select(list(_COLUMNS))
+    beside = batch((_Beside(one.member, one.record.settings.get("client.id", ""), *one.place) for one in rows), _Beside)
+    seq = pa.RecordBatch.from_arrays([pa.array([one.seq for one in rows], pa.int32())], schema=_SEQ)
+    return _beside(columns, beside, seq)
+
+
+def _record_batch(records: Sequence[_Records]) -> pa.RecordBatch:
+    """Builds the batch column by column, for speed: most rows of an audit are records."""
+    rows = list(zip(*(row for one in records for row in one.rows), strict=True))
+    source = np.repeat(np.arange(len(records)), [len(one.rows) for one in records])
+    keys = [one.key or Key("", "") for one in records]
+    of_rows = dict(zip(_OTHERS, rows[KIND + 2 :], strict=True)) | {
+        "ts_ms": rows[TIME],
+        "kind": rows[KIND],
+        "seq": rows[SEQ],
+        "line": rows[NUMBER],
+        "offset": rows[OFFSET],
+        "text": rows[TEXT],
+    }
+    of_sources: dict[str, Iterable[Any]] = {
+        "group": (one.group for one in records),
+        "file": (one.chunk.file for one in records),
+        "piece": (one.chunk.piece for one in records),
+        "member": (key.member for key in keys),
+        "shared": (key.shared for key in keys),
+        "rank": (key.rank for key in keys),
+    }
+    columns = [
+        _column(of_rows[name], kind) if name in of_rows else pa.array(of_sources[name], kind).take(source)
+        for name, kind in zip(_RECORDS.names, _RECORDS.types, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_RECORDS)
+
+
+def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    if kind == list_of(PARTITION):
+        return _partition_lists(values)
+    if pa.types.is_map(kind):
+        return pa.array([sorted(value.items()) if value else () for value in values], kind)
+    return pa.array(values, kind)
+
+
+def _partition_lists(values: Sequence[Any]) -> pa.Array:
+    """Lists of (topic, number) pairs; None stays null."""
+    ends, topics, numbers = [0], [], []
+    for value in values:
+        for topic, number in value or ():
+            topics.append(topic)
+            numbers.append(number)
+        ends.append(len(topics))
+    pairs = pa.StructArray.from_arrays(
+        [pa.array(topics, pa.string()), pa.array(numbers, pa.int64())], fields=list(PARTITION)
+    )
+    missing = pa.array([value is None for value in values])
+    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pairs, type=list_of(PARTITION), mask=missing)
+
+
+_SEQ = pa.schema([("seq", pa.int32())])
+_OF_LINE = pa.schema([("file", pa.string()), ("piece", pa.int64()), ("line", pa.int64()), ("offset", pa.int64())])
+_OF_OWNER = pa.schema([("text", pa.string()), ("member", pa.string()), ("shared", pa.bool_()), ("rank", pa.int64())])
+_RECORDS = _join(pa.schema(map(_RECORD.field, ("group", "ts_ms", "kind", *_OTHERS))), _SEQ, _OF_LINE, _OF_OWNER)
+TABLES: dict[str, _Table] = {
+    "records": _Table(_RECORDS, _record_batch),
+    "files": _table_of(PieceSummary),
+    "transitions": _table((ObservedTransition, _same), (_Judged, _judge)),
+    "dwell": _table_of(Dwell),
+    "intervals": _table_of(Interval),
+    "wants": _table_of(Subscription),
+    "lives": _table((Life, attrgetter("life")), (_End, lambda one: _End(one.end))),
+    "turns": _table_of(MemberRebalance),
+    "rebalances": _table_of(Rebalance),
+    "findings": _table_of(Finding),
+    "incidents": _table_of(Incident),
+    "groups": _table_of(Overview),
 }
 """Tables of every result."""
-COORDINATORS: dict[str, pa.Schema] = {
-    "coordinator": _join(
-        pa.schema([_RECORD.field(name) for name in _COLUMNS]), schema_of(_Beside), pa.schema([("seq", pa.int32())])
-    ),
-    "assignments": schema_of(Assignment),
+COORDINATORS: dict[str, _Table] = {
+    "coordinator": _Table(_join(pa.schema(map(_RECORD.field, _COLUMNS)), schema_of(_Beside), _SEQ), _coordinator_batch),
+    "assignments": _table_of(Assignment),
 }
 """Tables of results with records of coordinators."""
-_CLASSES: dict[str, type] = {
-    "files": PieceSummary,
-    "intervals": Interval,
-    "wants": Subscription,
-    "turns": MemberRebalance,
-    "rebalances": Rebalance,
-    "findings": Finding,
-    "incidents": Incident,
-    "groups": Overview,
-    "assignments": Assignment,
-}
+_ALL = TABLES | COORDINATORS
 
 
 class Tables:
@@ -198,134 +263,31 @@ class Tables:
     def _flush(self, name: str) -> None:
         rows = self._held.pop(name, [])
         if rows:
-            self._write(name, _BUILD[name](rows) if name in _BUILD else batch(rows, _CLASSES[name]))
+            self._write(name, rows)
 
     def _flush_records(self) -> None:
         if self._records:
-            self._write("records", _record_batch(self._records))
+            self._write("records", self._records)
             self._records, self._record_rows = [], 0
 
-    def _write(self, name: str, rows: pa.RecordBatch) -> None:
+    def _write(self, name: str, rows: Sequence[Any]) -> None:
         if name not in self._writers:
             folder = self.work / f"{name}.parquet"
             folder.mkdir(exist_ok=True)
             path = folder / f".part-{self.part:05}-{uuid4().hex}"
-            self._writers[name] = parquet.ParquetWriter(path, rows.schema, compression="zstd"), path
-        self._writers[name][0].write_batch(rows)
-
-
-def write_whole(work: Path, name: str, rows: Iterable[Any]) -> None:
-    """Writes a table in one part, even if it is empty."""
-    folder = work / f"{name}.parquet"
-    folder.mkdir(exist_ok=True)
-    schema = (SCHEMAS | COORDINATORS)[name]
-    with parquet.ParquetWriter(folder / "part-00000.parquet", schema, compression="zstd") as writer:
-        held: list[Any] = []
-        for row in rows:
-            held.append(row)
-            if len(held) == ROWS:
-                writer.write_batch(_whole_batch(name, held))
-                held = []
-        writer.write_batch(_whole_batch(name, held))
-
-
-def _whole_batch(name: str, rows: Sequence[Any]) -> pa.RecordBatch:
-    if name in _CLASSES:
-        return batch(rows, _CLASSES[name])
-    return pa.RecordBatch.from_pylist(list(rows), schema=(SCHEMAS | COORDINATORS)[name])
+            self._writers[name] = parquet.ParquetWriter(path, _ALL[name].schema, compression="zstd"), path
+        self._writers[name][0].write_batch(_ALL[name].make(rows))
 
 
 def complete(work: Path, *, coordinators: bool) -> None:
     """Adds the tables without rows, and removes the parts of killed tasks."""
     for part in sorted(work.glob("*.parquet/.part-*")):
         part.unlink()
-    for name in (*SCHEMAS, *(COORDINATORS if coordinators else ())):
-        if not (work / f"{name}.parquet").exists():
-            write_whole(work, name, ())
-
-
-# -- tables with columns of their own -----------------------------------------------------------------------
-
-
-def _beside(left: pa.RecordBatch, right: pa.RecordBatch) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([*left.columns, *right.columns], schema=_join(left.schema, right.schema))
-
-
-def _life_batch(rows: Sequence[Coverage]) -> pa.RecordBatch:
-    ends = pa.array([one.end for one in rows], pa.string())
-    return pa.RecordBatch.from_arrays([*batch((one.life for one in rows), Life).columns, ends], schema=SCHEMAS["lives"])
-
-
-def _transition_batch(rows: Sequence[ObservedTransition]) -> pa.RecordBatch:
-    return _beside(batch(rows, ObservedTransition), batch(map(_judge, rows), _Judged))
-
-
-def _judge(one: ObservedTransition) -> _Judged:
-    return _Judged(find_causes(one), has_table(one.machine) and bool(one.state))
-
-
-def _coordinator_batch(rows: Sequence[CoordinatorRecord]) -> pa.RecordBatch:
-    columns = batch((one.record for one in rows), TraceRecord).select(list(_COLUMNS))
-    beside = batch((_Beside(one.member, one.record.settings.get("client.id", ""), *one.place) for one in rows), _Beside)
-    seq = pa.RecordBatch.from_arrays([pa.array([one.seq for one in rows], pa.int32())], names=["seq"])
-    return _beside(_beside(columns, beside), seq)
-
-
-_BUILD: dict[str, Callable[[Any], pa.RecordBatch]] = {
-    "lives": _life_batch,
-    "transitions": _transition_batch,
-    "coordinator": _coordinator_batch,
-}
-
-
-def _record_batch(records: Sequence[_Records]) -> pa.RecordBatch:
-    """Builds the batch column by column, for speed: most rows of an audit are records."""
-    rows = list(zip(*(row for one in records for row in one.rows), strict=True))
-    source = np.repeat(np.arange(len(records)), [len(one.rows) for one in records])
-
-    def of_source(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
-        return pa.array(values, kind).take(source)
-
-    keys = [one.key or Key("", "") for one in records]
-    columns = {
-        "group": of_source((one.group for one in records), pa.string()),
-        "ts_ms": pa.array(rows[TIME], pa.int64()),
-        "kind": pa.array(rows[KIND], pa.string()),
-        **{name: _column(rows[i], _RECORD.field(name).type) for i, name in enumerate(_OTHERS, KIND + 2)},
-        "seq": pa.array(rows[SEQ], pa.int32()),
-        "file": of_source((one.chunk.file for one in records), pa.string()),
-        "piece": of_source((one.chunk.piece for one in records), pa.int64()),
-        "line": pa.array(rows[NUMBER], pa.int64()),
-        "offset": pa.array(rows[OFFSET], pa.int64()),
-        "text": pa.array(rows[TEXT], pa.string()),
-        "member": of_source((key.member for key in keys), pa.string()),
-        "shared": of_source((key.shared for key in keys), pa.bool_()),
-        "rank": of_source((key.rank for key in keys), pa.int64()),
-    }
-    return pa.RecordBatch.from_arrays([columns[name] for name in _RECORDS.names], schema=_RECORDS)
-
-
-def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    if kind == list_of(PARTITION):
-        return _partition_lists(values)
-    if pa.types.is_map(kind):
-        return pa.array([sorted(value.items()) if value else () for value in values], kind)
-    return pa.array(values, kind)
-
-
-def _partition_lists(values: Sequence[Any]) -> pa.Array:
-    """Lists of (topic, number) pairs; None stays null."""
-    ends, topics, numbers = [0], [], []
-    for value in values:
-        for topic, number in value or ():
-            topics.append(topic)
-            numbers.append(number)
-        ends.append(len(topics))
-    pairs = pa.StructArray.from_arrays(
-        [pa.array(topics, pa.string()), pa.array(numbers, pa.int64())], fields=list(PARTITION)
-    )
-    missing = pa.array([value is None for value in values])
-    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pairs, type=list_of(PARTITION), mask=missing)
+    for name, table in (_ALL if coordinators else TABLES).items():
+        folder = work / f"{name}.parquet"
+        if not folder.exists():
+            folder.mkdir()
+            parquet.write_table(table.schema.empty_table(), folder / "part-00000.parquet", compression="zstd")
 
 
 def rows_of(work: Path, name: str, cls: type[_T]) -> list[Iterator[_T]]:

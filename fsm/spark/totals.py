@@ -45,6 +45,16 @@ class ReportedIncident(NamedTuple):
     """The worst of its findings."""
 
 
+class Dwell(NamedTuple):
+    machine: str
+    state: str
+    visits: int
+    total_ms: int
+    median_ms: int
+    p99_ms: int
+    longest_ms: int
+
+
 class Durations:
     """A histogram of durations in ms."""
 
@@ -280,7 +290,7 @@ class Totals:
             "incidents": {one.value: self.sums[f"{one} incidents"] for one in Severity},
             "findings": list(_few(self.kinds, ("kind", "severity"))),
             "transitions": list(_few(self.edges, ("machine", "state", "next_state"))),
-            "dwell": self.dwell_times(),
+            "dwell": [one._asdict() for one in self.dwell_times()],
             "rebalances": {
                 "count": self.rebalances.counts.total(),
                 "moved": self.sums["moved"],
@@ -290,19 +300,11 @@ class Totals:
             },
         }
 
-    def dwell_times(self) -> list[dict[str, Any]]:
+    def dwell_times(self) -> list[Dwell]:
         """Visits and dwell times of each state of each machine."""
         return [
-            {
-                "machine": machine,
-                "state": state,
-                "visits": own.counts.total(),
-                "total_ms": own.total_ms,
-                "median_ms": own.at(0.5),
-                "p99_ms": own.at(0.99),
-                "longest_ms": own.longest_ms,
-            }
-            for (machine, state), own in sorted(self.dwell.items())
+            Dwell(*key, own.counts.total(), own.total_ms, own.at(0.5), own.at(0.99), own.longest_ms)
+            for key, own in sorted(self.dwell.items())
         ]
 
 

@@ -26,7 +26,7 @@ from fsm.audit.findings import FindingKind, Severity
 from fsm.cli.audit_summary import print_summary
 from fsm.spark.audit import Result
 from fsm.spark.result import MARK, create_workspace
-from fsm.spark.tables import COORDINATORS, SCHEMAS
+from fsm.spark.tables import COORDINATORS, TABLES
 
 from .conftest import Command, complaints, document, run
 
@@ -139,7 +139,7 @@ def test_the_folder_holds_report_document_and_tables(result: Path) -> None:
     No coordinator's log was given, so there is no table of what one said, nor of what it kept for its members.
     """
     assert sorted(path.name for path in result.iterdir()) == sorted(
-        [MARK, "report.html", *(f"{stage}.parquet" for stage in SCHEMAS)]
+        [MARK, "report.html", *(f"{stage}.parquet" for stage in TABLES)]
     )
     assert [path.name for path in result.parent.iterdir()] == [result.name]
     assert result.stat().st_mode & 0o777 == 0o755
@@ -464,7 +464,7 @@ def test_the_readme_lists_the_tables() -> None:
     """Each table of a result, and no other, has a row."""
     shown = (Path(__file__).parents[2] / "fsm" / "audit" / "README.md").read_text(encoding="utf-8")
     rows = shown.split("| table | a row is |")[1].split("\n## ")[0]
-    assert re.findall(r"^\| `(\w+)` \|", rows, re.MULTILINE) == [*SCHEMAS, *COORDINATORS]
+    assert re.findall(r"^\| `(\w+)` \|", rows, re.MULTILINE) == [*TABLES, *COORDINATORS]
 
 
 # -- stopped, or not alone ------------------------------------------------------------------------------------
