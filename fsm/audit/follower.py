@@ -9,7 +9,7 @@ A row is returned as soon as it is complete. State is plain values, so that a fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, TypeVar
 
@@ -130,17 +130,18 @@ class Process:
     def finding(
         self,
         kind: FindingKind,
-        start_ms: int,
-        end_ms: int,
         summary: str,
-        shown: Iterable[At],
+        shown: Sequence[At],
         *,
+        start_ms: int | None = None,
+        end_ms: int | None = None,
         partitions: Iterable[Partition] = (),
         cause: Cause = Cause.NONE,
     ) -> Finding:
-        """A finding about this member, with its lines."""
-        places = [at.place for at in shown]
-        about = self.group, self.member, start_ms, end_ms
+        """A finding about this member, with its lines; from the first to the last of them if no time is given."""
+        start_ms = shown[0].ts_ms if start_ms is None else start_ms
+        end_ms = shown[-1].ts_ms if end_ms is None else end_ms
+        about, places = (self.group, self.member, start_ms, end_ms), [at.place for at in shown]
         return finding(kind, *about, summary=summary, partitions=partitions, cause=cause, places=places)
 
     def interval(

@@ -26,9 +26,8 @@ LAGS = 3
 class _Lag:
     """Consecutive rounds after which the worker could not start anything."""
 
-    start_ms: int = 0
-    end_ms: int = 0
     shown: list[At] = field(default_factory=list)
+    """The first and the last ones."""
     timed_out: bool = False
 
 
@@ -127,12 +126,10 @@ class Rounds:
 
     def lag_behind(self, at: At, *, timed_out: bool = False) -> Rows:
         """The worker could not start anything because of the config topic."""
-        if self.lag.shown and at.ts_ms - self.lag.end_ms > self.limits.window_ms:
+        if self.lag.shown and at.ts_ms - self.lag.shown[-1].ts_ms > self.limits.window_ms:
             yield from self.catch_up()
         lag = self.lag
         lag.timed_out |= timed_out
-        lag.start_ms = lag.start_ms if lag.shown else at.ts_ms
-        lag.end_ms = at.ts_ms
         lag.shown.append(at)
         if len(lag.shown) > LAGS:
             del lag.shown[LAGS - 1 : -1]
@@ -146,9 +143,8 @@ class Rounds:
                 if lag.timed_out
                 else "read another offset of the config topic than its assignments were made for, and started nothing"
             )
-            summary = f"{self.process.member} {why} for {seconds(lag.end_ms - lag.start_ms)}"
-            kind, cause = FindingKind.CONFIG_LAG, Cause.UNKNOWN
-            yield self.process.finding(kind, lag.start_ms, lag.end_ms, summary, lag.shown, cause=cause)
+            summary = f"{self.process.member} {why} for {seconds(lag.shown[-1].ts_ms - lag.shown[0].ts_ms)}"
+            yield self.process.finding(FindingKind.CONFIG_LAG, summary, lag.shown, cause=Cause.UNKNOWN)
 
     def end_log(self) -> Rows:
         yield from self.catch_up()
@@ -160,6 +156,5 @@ class Rounds:
             first, last = self.joins[0], self.joins[-1]
             lasted = seconds(last.ts_ms - first.ts_ms)
             summary = f"{self.process.member} joined {len(self.joins)} times within {lasted}"
-            kind, cause = FindingKind.REBALANCE_STORM, Cause.UNKNOWN
-            yield self.process.finding(kind, first.ts_ms, last.ts_ms, summary, [first, last], cause=cause)
+            yield self.process.finding(FindingKind.REBALANCE_STORM, summary, [first, last], cause=Cause.UNKNOWN)
             self.joins = self.joins[:1] if keep else []

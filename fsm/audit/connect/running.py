@@ -208,8 +208,9 @@ class RunningUnits(Follower):
         self, unit: Partition, since: At, now: At, what: str, cause: Cause = Cause.SLOW_CALLBACK, *shown: At
     ) -> Finding:
         summary, about = f"{self.process.member}: {what}", [unit_partition(unit)]
-        kind, lines = FindingKind.TASK_ZOMBIE, [since, *shown, now]
-        return self.process.finding(kind, since.ts_ms, now.ts_ms, summary, lines, partitions=about, cause=cause)
+        return self.process.finding(
+            FindingKind.TASK_ZOMBIE, summary, [since, *shown, now], partitions=about, cause=cause
+        )
 
     def settle(self) -> Rows:
         """Ends units that were requested to stop, unless a line shows that they continue."""

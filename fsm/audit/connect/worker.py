@@ -189,6 +189,5 @@ class WorkerFollower(Follower):
     @on(Kind.FATAL)
     def _fail(self, known: Known) -> Rows:
         summary = f"the herder of {self.process.member} died of an error; the process may live on without it"
-        ran, cause, at = map(unit_partition, self.running.runs), Cause.FATAL_ERROR, known.at
-        kind = FindingKind.MEMBER_OUT_FOR_GOOD
-        yield self.process.finding(kind, at.ts_ms, at.ts_ms, summary, [at], partitions=ran, cause=cause)
+        kind, ran = FindingKind.MEMBER_OUT_FOR_GOOD, map(unit_partition, self.running.runs)
+        yield self.process.finding(kind, summary, [known.at], partitions=ran, cause=Cause.FATAL_ERROR)

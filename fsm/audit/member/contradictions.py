@@ -34,9 +34,8 @@ Findings = Iterator[Finding]
 
 def _contradiction(consumer: ConsumerInstance, summary: str, *shown: At, start_ms: int | None = None) -> Finding:
     """A finding at the last of these lines, from `start_ms` or from that line on."""
-    end_ms = shown[-1].ts_ms
-    start_ms = end_ms if start_ms is None else start_ms
-    found = consumer.finding(FindingKind.ILLEGAL_TRANSITION, start_ms, end_ms, summary, shown)
+    start_ms = shown[-1].ts_ms if start_ms is None else start_ms
+    found = consumer.finding(FindingKind.ILLEGAL_TRANSITION, summary, shown, start_ms=start_ms)
     return replace(found, severity=Severity.INFO) if consumer.interleaved else found
 
 

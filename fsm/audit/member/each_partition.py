@@ -192,7 +192,7 @@ class EachPartitionOwnership(InstanceFollower):
             partitions = [(i.topic, i.partition) for i in callback.dropped]
             shown = [callback.at, *(At(i.end_ms, i.end) for i in callback.dropped)]
             end_ms = callback.dropped[-1].end_ms
-            yield self.owned.report_lost(partitions, callback.at.ts_ms, end_ms, shown, callback.cause)
+            yield self.owned.report_lost(partitions, shown, end_ms, callback.cause)
 
     # -- findings ---------------------------------------------------------------------------------------
 
@@ -217,7 +217,7 @@ class EachPartitionOwnership(InstanceFollower):
                 f"{announced.added} were added; lines are missing, or one of them is wrong"
             )
             kind, shown = FindingKind.ILLEGAL_TRANSITION, [announced.at, self.owned.changed]
-            yield self.consumer.finding(kind, announced.at.ts_ms, at.ts_ms, summary, shown)
+            yield self.consumer.finding(kind, summary, shown, end_ms=at.ts_ms)
 
     def _check_balance(self, closed: At) -> Rows:
         owned, balance = by_partition(self.owned.partitions), self.balance
@@ -228,13 +228,13 @@ class EachPartitionOwnership(InstanceFollower):
                 f"and drop them with {len(owned)}; lines are missing, or stand there twice"
             )
             kind, since_ms = FindingKind.ILLEGAL_TRANSITION, self.balanced_ms
-            yield self.consumer.finding(kind, since_ms, closed.ts_ms, summary, [closed], partitions=owned)
+            yield self.consumer.finding(kind, summary, [closed], start_ms=since_ms, partitions=owned)
 
     def _report_never_added(self, partitions: Iterable[Partition]) -> Rows:
         """Partitions that were dropped unowned, and not added within `REORDER_MS`."""
         gone = {p: self.dropped_unowned.pop(p) for p in partitions}
         if gone and self.consumer.in_order:
-            yield self.owned.report_callback_not_owned("dropped", gone, _latest_ms(gone), gone.values())
+            yield self.owned.report_callback_not_owned("dropped", gone, _latest_ms(gone), list(gone.values()))
 
     def _report_added_twice(self, partitions: Iterable[Partition]) -> Rows:
         """Partitions that were added while owned, and not dropped within `REORDER_MS`."""

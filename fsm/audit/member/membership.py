@@ -22,7 +22,6 @@ _SHOWN_LOSSES = 10
 
 @dataclass(slots=True)
 class _Loop:
-    start_ms: int
     end_ms: int
     count: int = 0
     shown: list[At] = field(default_factory=list)
@@ -114,10 +113,8 @@ class Membership(InstanceFollower):
                 f"a commit of {self.consumer.member} was refused{BECAUSE[self.owned.cause]} ({error}); "
                 "records that it had processed since its last commit are processed again"
             )
-            kind = FindingKind.COMMIT_REFUSED
-            yield from self._tell(
-                self.consumer.finding(kind, at.ts_ms, at.ts_ms, summary, [at], cause=self.owned.cause)
-            )
+            kind, cause = FindingKind.COMMIT_REFUSED, self.owned.cause
+            yield from self._tell(self.consumer.finding(kind, summary, [at], cause=cause))
 
     def _leave_group(self) -> None:
         self.is_member = self.consumer.in_group = False
@@ -140,7 +137,7 @@ class Membership(InstanceFollower):
     def _count_loss(self, at: At, cause: Cause) -> Rows:
         if self.loop is not None and self._is_past(self.loop.end_ms, at):
             yield from self._end_loop()
-        loop = self.loop = self.loop or _Loop(at.ts_ms, at.ts_ms)
+        loop = self.loop = self.loop or _Loop(at.ts_ms)
         loop.end_ms = at.ts_ms
         loop.count += 1
         loop.causes.add(cause)
@@ -158,14 +155,14 @@ class Membership(InstanceFollower):
         member, cause = self.consumer.member, next(iter(loop.causes)) if len(loop.causes) == 1 else Cause.UNKNOWN
         if loop.count > 1:
             kind = FindingKind.FENCING_LOOP
-            lasted = seconds(loop.end_ms - loop.start_ms)
+            lasted = seconds(loop.end_ms - loop.shown[0].ts_ms)
             summary = f"{member} was thrown out of the group {loop.count} times within {lasted}"
         elif not self._tells_membership:
             kind = FindingKind.MEMBERSHIP_LOST
             summary = f"{member} lost its place in the group{BECAUSE[cause]}; no line says what it owned"
         else:
             return
-        yield from self._tell(self.consumer.finding(kind, loop.start_ms, loop.end_ms, summary, loop.shown, cause=cause))
+        yield from self._tell(self.consumer.finding(kind, summary, loop.shown, end_ms=loop.end_ms, cause=cause))
 
     def _tell(self, found: Finding) -> Rows:
         if self._tells_membership:
@@ -212,7 +209,7 @@ class Membership(InstanceFollower):
         then = f"and lived on for {seconds(lived_ms)} outside the group" if certain else "and is silent since"
         summary = f"{self.consumer.member} got a fatal error{error} {then}; it owns nothing until it is restarted"
         kind, cause = FindingKind.MEMBER_OUT_FOR_GOOD, Cause.FATAL_ERROR
-        found = self.consumer.finding(kind, at.ts_ms, last_ms, summary, [at], cause=cause)
+        found = self.consumer.finding(kind, summary, [at], end_ms=last_ms, cause=cause)
         yield found if certain else found.lower_severity()
 
     # -- leaves and heartbeats --------------------------------------------------------------------------
@@ -231,8 +228,7 @@ class Membership(InstanceFollower):
                 f"{seconds(at.ts_ms - begun.ts_ms)} later; until then nobody else could have its partitions"
             )
             cause = Cause.NO_POLL if self.owned.cause is Cause.NO_POLL else Cause.UNKNOWN
-            kind = FindingKind.LATE_LEAVE
-            yield self.consumer.finding(kind, begun.ts_ms, at.ts_ms, summary, [begun, at], cause=cause)
+            yield self.consumer.finding(FindingKind.LATE_LEAVE, summary, [begun, at], cause=cause)
 
     @on(Kind.HEARTBEAT_SENT)
     def _heartbeat(self, known: Known) -> Rows:
@@ -242,8 +238,7 @@ class Membership(InstanceFollower):
         if before is not None and self.is_member and at.ts_ms - before.ts_ms > silence_ms:
             silent, session = seconds(at.ts_ms - before.ts_ms), seconds(silence_ms)
             summary = f"{self.consumer.member} sent no heartbeat for {silent}; its session lasts {session}"
-            kind, cause = FindingKind.HEARTBEAT_GAP, Cause.UNKNOWN
-            yield self.consumer.finding(kind, before.ts_ms, at.ts_ms, summary, [before, at], cause=cause)
+            yield self.consumer.finding(FindingKind.HEARTBEAT_GAP, summary, [before, at], cause=Cause.UNKNOWN)
 
     @on(Kind.COORDINATOR_LOST)
     def _lose_coordinator(self, known: Known) -> None:

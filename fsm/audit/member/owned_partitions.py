@@ -100,9 +100,8 @@ class OwnedPartitions:
     def report_lost(
         self,
         partitions: Collection[Partition],
-        start_ms: int,
-        end_ms: int,
-        shown: Iterable[At],
+        shown: Sequence[At],
+        end_ms: int | None = None,
         cause: Cause | None = None,
     ) -> Finding:
         """The finding for partitions of a lost callback; `cause` defaults to the current one."""
@@ -113,10 +112,10 @@ class OwnedPartitions:
             f"{BECAUSE[cause]}; their last records may be processed twice"
         )
         kind = FindingKind.PARTITIONS_LOST
-        return self.consumer.finding(kind, start_ms, end_ms, summary, shown, partitions=partitions, cause=cause)
+        return self.consumer.finding(kind, summary, shown, end_ms=end_ms, partitions=partitions, cause=cause)
 
     def report_lost_without_callback(
-        self, partitions: Collection[Partition], ts_ms: int, shown: Iterable[At]
+        self, partitions: Collection[Partition], ts_ms: int, shown: Sequence[At]
     ) -> Finding:
         """The finding for partitions that were dropped without a callback.
 
@@ -129,11 +128,11 @@ class OwnedPartitions:
         how = "whose close() never came back" if hangs else "when it was closed" if closing else "while it ran"
         found = self.consumer.finding(
             FindingKind.LOST_WITHOUT_CALLBACK,
-            ts_ms,
-            ts_ms + CLOSE_TIMEOUT_MS if hangs else ts_ms,
             f"{names(partitions)} were taken from {self.consumer.member} {how}{BECAUSE[cause]}, "
             "and no callback told its application",
             shown,
+            start_ms=ts_ms,
+            end_ms=ts_ms + CLOSE_TIMEOUT_MS if hangs else ts_ms,
             partitions=partitions,
             cause=cause,
         )
@@ -152,7 +151,7 @@ class OwnedPartitions:
                 "lines are missing, or stand there twice"
             )
             kind = FindingKind.ILLEGAL_TRANSITION
-            found = self.consumer.finding(kind, ts_ms, ts_ms, summary, shown, partitions=twice)
+            found = self.consumer.finding(kind, summary, shown, start_ms=ts_ms, end_ms=ts_ms, partitions=twice)
             yield replace(found, severity=Severity.INFO) if self.consumer.interleaved else found
 
     def _follows(self, owned: Owned, ts_ms: int, at: At) -> bool:
@@ -174,16 +173,16 @@ class OwnedPartitions:
             f"{owned}; lines are missing, or one of them is wrong"
         )
         differ = self.partitions.keys() ^ set(printed)
-        kind = FindingKind.ILLEGAL_TRANSITION
-        yield consumer.finding(kind, at.ts_ms, at.ts_ms, summary, [self.changed, at], partitions=differ)
+        kind, shown = FindingKind.ILLEGAL_TRANSITION, [self.changed, at]
+        yield consumer.finding(kind, summary, shown, start_ms=at.ts_ms, partitions=differ)
 
     def report_callback_not_owned(
-        self, what: str, partitions: Collection[Partition], ts_ms: int, shown: Iterable[At]
+        self, what: str, partitions: Collection[Partition], ts_ms: int, shown: Sequence[At]
     ) -> Finding:
         """The finding for a revocation of partitions that the application did not own."""
         summary = f"{self.consumer.member} {what} {names(partitions)}, which its application no longer held"
         kind = FindingKind.CALLBACK_NOT_OWNED
-        return self.consumer.finding(kind, ts_ms, ts_ms, summary, shown, partitions=partitions)
+        return self.consumer.finding(kind, summary, shown, start_ms=ts_ms, end_ms=ts_ms, partitions=partitions)
 
 
 class InstanceFollower(Follower):

@@ -90,8 +90,7 @@ class Ownership(InstanceFollower):
         if partitions and self.owned.has_listener:
             member = self.consumer.member
             summary = f"{member} {what} {names(partitions)} and went on without the callback for it; lines are missing"
-            kind = FindingKind.ILLEGAL_TRANSITION
-            yield self.consumer.finding(kind, at.ts_ms, at.ts_ms, summary, [at], partitions=partitions)
+            yield self.consumer.finding(FindingKind.ILLEGAL_TRANSITION, summary, [at], partitions=partitions)
 
     @on(Kind.ASSIGN_END)
     def _assign_end(self, known: Known) -> Rows:
@@ -115,7 +114,7 @@ class Ownership(InstanceFollower):
         yield from self._begin(known, Ended.LOST, "lost")
         at, lost = known.at, self._about(known.record)
         if lost:
-            yield self.owned.report_lost(lost, at.ts_ms, at.ts_ms, [at])
+            yield self.owned.report_lost(lost, [at])
             yield from self.owned.remove(lost, at, Ended.LOST)
 
     def _about(self, record: TraceRecord) -> tuple[Partition, ...]:
@@ -177,9 +176,8 @@ class Ownership(InstanceFollower):
         if not self.failed:
             which, why = record.event or "rebalance", f": {record.detail}" if record.detail else ""
             summary = f"the {which} callback of {self.consumer.member} raised an error{why}"
-            kind, shown = FindingKind.LISTENER_ERROR, [callback.at, at]
-            about = callback.partitions
-            yield self.consumer.finding(kind, callback.at.ts_ms, at.ts_ms, summary, shown, partitions=about)
+            kind, about = FindingKind.LISTENER_ERROR, callback.partitions
+            yield self.consumer.finding(kind, summary, [callback.at, at], partitions=about)
         self.failed = True
         yield from self._return(at)
 
@@ -206,8 +204,7 @@ class Ownership(InstanceFollower):
                 f"the {name} callback of {self.consumer.member} took {seconds(lasted_ms)}; "
                 f"the group waits {seconds(limit_ms)} (max.poll.interval.ms) and then gives its partitions away"
             )
-            kind, shown = FindingKind.SLOW_CALLBACK, [begun, end]
-            yield self.consumer.finding(kind, begun.ts_ms, end.ts_ms, summary, shown, partitions=partitions)
+            yield self.consumer.finding(FindingKind.SLOW_CALLBACK, summary, [begun, end], partitions=partitions)
 
     # -- without callbacks ------------------------------------------------------------------------------
 

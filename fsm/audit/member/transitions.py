@@ -141,13 +141,13 @@ class Transitions(InstanceFollower):
             limit = f"the group waits {seconds(limit_ms)}" if waits else f"its rebalance timeout is {seconds(limit_ms)}"
             summary = f"{self.consumer.member} was {state} for {seconds(end.ts_ms - start_ms)}; {limit}"
             kind, cause = FindingKind.STUCK_STATE, Cause.UNKNOWN
-            yield self.consumer.finding(kind, start_ms, end.ts_ms, summary, [end], cause=cause)
+            yield self.consumer.finding(kind, summary, [end], start_ms=start_ms, cause=cause)
 
     def _close_in_between(self, name: str, machine: MachineState) -> Rows:
         member, last = self.consumer.member, self.consumer.last
         if machine.at is not None and last.joins(machine.at):
             summary = f"{member} was closed, but its last step left it {machine.state}; lines of {name} are missing"
-            yield self.consumer.finding(FindingKind.ILLEGAL_TRANSITION, last.ts_ms, last.ts_ms, summary, [last])
+            yield self.consumer.finding(FindingKind.ILLEGAL_TRANSITION, summary, [last])
 
 
 def _in_sequence(state: str, waiting: Sequence[Known]) -> list[Known] | None:
