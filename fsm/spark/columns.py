@@ -65,6 +65,16 @@ def batch(items: Iterable[Any], cls: type) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
+def join(*schemas: pa.Schema) -> pa.Schema:
+    return pa.schema([field for schema in schemas for field in schema])
+
+
+def beside(*batches: pa.RecordBatch) -> pa.RecordBatch:
+    """The columns of several batches with equally many rows."""
+    columns = [column for one in batches for column in one.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=join(*(one.schema for one in batches)))
+
+
 def reader(cls: type) -> Callable[[dict[str, Any]], Any]:
     """A function from a row of a class's schema to an instance."""
     return _form(cls).read

@@ -28,7 +28,7 @@ from fsm.audit.reading.piece import PieceSummary
 from fsm.audit.reading.records import KIND, NUMBER, OFFSET, SEQ, TEXT, TIME, Chunk, Row
 from fsm.audit.report.group_views import Overview
 from fsm.audit.rows import Interval, Life, MemberRebalance, ObservedTransition, Subscription
-from fsm.spark.columns import PARTITION, batch, list_of, reader, schema_of
+from fsm.spark.columns import PARTITION, batch, beside, join, list_of, reader, schema_of
 from fsm.spark.totals import Dwell
 from fsm.trace import TraceRecord
 
@@ -93,19 +93,10 @@ class _Table(NamedTuple):
     make: Callable[[Sequence[Any]], pa.RecordBatch]
 
 
-def _join(*schemas: pa.Schema) -> pa.Schema:
-    return pa.schema([field for schema in schemas for field in schema])
-
-
-def _beside(*batches: pa.RecordBatch) -> pa.RecordBatch:
-    columns = [column for one in batches for column in one.columns]
-    return pa.RecordBatch.from_arrays(columns, schema=_join(*(one.schema for one in batches)))
-
-
 def _table(*parts: tuple[type, Callable[[Any], Any]]) -> _Table:
     """A table with the columns of some classes, and the function that makes an instance of each from a row."""
-    schema = _join(*(schema_of(cls) for cls, _ in parts))
-    return _Table(schema, lambda rows: _beside(*(batch(map(get, rows), cls) for cls, get in parts)))
+    schema = join(*(schema_of(cls) for cls, _ in parts))
+    return _Table(schema, lambda rows: beside(*(batch(map(get, rows), cls) for cls, get in parts)))
 
 
 def _table_of(cls: type) -> _Table:
@@ -122,9 +113,9 @@ def _judge(one: ObservedTransition) -> _Judged:
 
 def _coordinator_batch(rows: Sequence[CoordinatorRecord]) -> pa.RecordBatch:
     columns = batch((one.record for one in rows), TraceRecord).select(list(_COLUMNS))
-    beside = batch((_Beside(one.member, one.record.settings.get("client.id", ""), *one.place) for one in rows), _Beside)
+    others = batch((_Beside(one.member, one.record.settings.get("client.id", ""), *one.place) for one in rows), _Beside)
     seq = pa.RecordBatch.from_arrays([pa.array([one.seq for one in rows], pa.int32())], schema=_SEQ)
-    return _beside(columns, beside, seq)
+    return beside(columns, others, seq)
 
 
 def _record_batch(records: Sequence[_Records]) -> pa.RecordBatch:
@@ -181,7 +172,7 @@ def _partition_lists(values: Sequence[Any]) -> pa.Array:
 _SEQ = pa.schema([("seq", pa.int32())])
 _OF_LINE = pa.schema([("file", pa.string()), ("piece", pa.int64()), ("line", pa.int64()), ("offset", pa.int64())])
 _OF_OWNER = pa.schema([("text", pa.string()), ("member", pa.string()), ("shared", pa.bool_()), ("rank", pa.int64())])
-_RECORDS = _join(pa.schema(map(_RECORD.field, ("group", "ts_ms", "kind", *_OTHERS))), _SEQ, _OF_LINE, _OF_OWNER)
+_RECORDS = join(pa.schema(map(_RECORD.field, ("group", "ts_ms", "kind", *_OTHERS))), _SEQ, _OF_LINE, _OF_OWNER)
 TABLES: dict[str, _Table] = {
     "records": _Table(_RECORDS, _record_batch),
     "files": _table_of(PieceSummary),
@@ -198,7 +189,7 @@ TABLES: dict[str, _Table] = {
 }
 """Tables of every result."""
 COORDINATORS: dict[str, _Table] = {
-    "coordinator": _Table(_join(pa.schema(map(_RECORD.field, _COLUMNS)), schema_of(_Beside), _SEQ), _coordinator_batch),
+    "coordinator": _Table(join(pa.schema(map(_RECORD.field, _COLUMNS)), schema_of(_Beside), _SEQ), _coordinator_batch),
     "assignments": _table_of(Assignment),
 }
 """Tables of results with records of coordinators."""

@@ -131,15 +131,24 @@ def merge(facts: Iterable[Facts]) -> list[Facts]:
     return sorted(found.values())
 
 
-def find_homes(facts: Sequence[Facts]) -> dict[Source, tuple[str, str]]:
-    """(group, client id) that the records of each source of one file belong to; sources of no group are missing.
+def find_homes(facts: Sequence[Facts]) -> dict[Source, str]:
+    """The group that the records of each source of one file belong to; sources of no group are missing.
 
     Records without a group belong to the group of their client id in the file, those without a client id to the only
     client that writes there.
     """
     find_group = _find_groups(facts)
     homes = {one.source: (group, one.client_id) for one in facts if one.client_id and (group := find_group(one))}
-    return homes | _find_writers(facts, homes)
+    return {source: group for source, (group, _) in (homes | _find_writers(facts, homes)).items()}
+
+
+def by_home(facts: Iterable[Facts], homes: Mapping[Source, str]) -> dict[str, list[Facts]]:
+    """The facts of each group."""
+    found: dict[str, list[Facts]] = {}
+    for one in facts:
+        if one.source in homes:
+            found.setdefault(homes[one.source], []).append(one)
+    return found
 
 
 def find_homeless(facts: Iterable[Facts], homes: Mapping[Source, object]) -> list[Facts]:

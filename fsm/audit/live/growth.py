@@ -9,17 +9,17 @@ file from some offset on are replaced by later ones.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fsm.audit.coordinator.assignments import add_topic_names
-from fsm.audit.hygiene.identity import Facts, find_homeless, find_homes, merge
+from fsm.audit.hygiene.identity import Facts, by_home, find_homeless, find_homes, merge
 from fsm.audit.reading.certainty import FileFacts
 from fsm.audit.reading.piece import (
     PieceRecords,
@@ -30,7 +30,7 @@ from fsm.audit.reading.piece import (
     take_scanned,
 )
 from fsm.audit.reading.records import Chunk, Source
-from fsm.audit.reading.routing import COORDINATOR, FACTS, MEMBER, OF_FILE, SUMMARY, Sent, describe_file, to_file
+from fsm.audit.reading.routing import COORDINATOR, FACTS, MEMBER, OF_FILE, SUMMARY, Sent, describe_file, row_of
 from fsm.audit.reading.scanning import Scanner
 from fsm.logs import Format
 from fsm.logs.layouts.samples import NOTHING, Learned, learn_beginning
@@ -45,7 +45,6 @@ LOOSE_CHUNKS = 64
 _WHOLE = "whole"
 """The layout of a file that cannot be read in parts."""
 _LOOKED_BACK = 1 << 16
-_COUNTERS = ("layouts", "levels", "shapes", "understood_of", "missed_of", "kinds", "missed_ownership", "missed_since")
 
 
 class Growth(NamedTuple):
@@ -146,10 +145,10 @@ class FileReader:
 
     def _read(self, before: FileState, growth: Growth, learned: Learned | None) -> FileUpdate | None:
         """The update; None if records were sent to a wrong group before."""
-        read: tuple[FileState, PieceRecords | None, PieceRecords]
         if learned is None or learned.whole:
             tail = read_piece(Piece(growth.path, 0, WHOLE), self.formats, self.zone, growth.cluster, growth.name)
-            read = replace(before, size=growth.size, gone=growth.gone), None, tail
+            settled = PieceRecords(tail.summary, (), (), (), {})
+            read = replace(before, size=growth.size, gone=growth.gone), settled, tail
         else:
             read = self._read_growing(before, growth, learned)
         return _send(before, read, growth, self.min_understood)
@@ -158,7 +157,7 @@ class FileReader:
         self, before: FileState, growth: Growth, learned: Learned
     ) -> tuple[FileState, PieceRecords, PieceRecords]:
         """(new state, content of complete entries, content of the last entry)"""
-        summary = _copy(before.summary, growth.name)
+        summary = replace(deepcopy(before.summary), file=growth.name)
         size, end = growth.size, 0
         reader = GrowingReader(Piece(growth.path, before.settled, size), self.formats, learned, before.lines, size)
         if reader.by_streams:
@@ -183,7 +182,7 @@ class FileReader:
             names=_with_names(before.names, settled.names),
         )
         rest = GrowingReader(Piece(growth.path, end, size), self.formats, learned, state.lines, size)
-        last, whole = _records(growth, rest.piece), _copy(summary, growth.name)
+        last, whole = _records(growth, rest.piece), deepcopy(summary)
         take_scanned(Scanner(rest, self._signs, self.zone), whole, last)
         return state, settled, last.of_piece(whole)
 
@@ -203,7 +202,7 @@ def _records(growth: Growth, piece: Piece) -> SourceRecords:
 
 
 def _send(
-    before: FileState, read: tuple[FileState, PieceRecords | None, PieceRecords], growth: Growth, min_understood: float
+    before: FileState, read: tuple[FileState, PieceRecords, PieceRecords], growth: Growth, min_understood: float
 ) -> FileUpdate | None:
     """The update, with rows for the groups; None if records were sent to a wrong group before."""
     state, settled, tail = read
@@ -211,13 +210,11 @@ def _send(
     where, was = find_homes(facts), find_homes(facts_before)
     if any(was[source] != where.get(source) for source in {one.source for one in facts_before} & was.keys()):
         return None
-    members = [one._replace(file=growth.name) for one in before.loose] + list(settled.members if settled else ())
+    members = [*(one._replace(file=growth.name) for one in before.loose), *settled.members]
     loose = [one for one in members if one.source not in where]
-    sent = [Sent(where[one.source][0], MEMBER, one) for one in members if one.source in where]
-    sent += [Sent(one.group, COORDINATOR, one) for one in (settled.coordinators if settled else ())]
-    last = [Sent(where[one.source][0], MEMBER, one) for one in tail.members if one.source in where]
-    last += [Sent(one.group, COORDINATOR, one) for one in tail.coordinators]
-    of_group, of_group_before = _by_group(facts, where), _by_group(facts_before, was)
+    sent = _send_chunks(members, settled.coordinators, where)
+    last = _send_chunks(tail.members, tail.coordinators, where)
+    of_group, of_group_before = by_home(facts, where), by_home(facts_before, was)
     file_facts = describe_file([tail.summary], min_understood)
     touched = {one.key for one in (*sent, *last)} | before.open_groups
     touched |= {group for group in of_group if of_group[group] != of_group_before.get(group)}
@@ -228,7 +225,7 @@ def _send(
         state,
         loose=loose[-LOOSE_CHUNKS:],
         all_facts=facts,
-        last_summary=_values_of(tail.summary),
+        last_summary=tail.summary.values(),
         file_facts=file_facts,
         groups=groups,
         open_groups=frozenset(one.key for one in last),
@@ -237,11 +234,16 @@ def _send(
     return FileUpdate(done, [*about, *sent, *last], _with_names(state.names, tail.names))
 
 
+def _send_chunks(members: Iterable[Chunk], coordinators: Iterable[Chunk], where: Mapping[Source, str]) -> list[Sent]:
+    sent = [Sent(where[one.source], MEMBER, one) for one in members if one.source in where]
+    return sent + [Sent(one.group, COORDINATOR, one) for one in coordinators]
+
+
 def _rename(before: FileState, growth: Growth) -> FileUpdate:
     """The state of a file under another name."""
     facts = _rename_facts(before.all_facts, growth.name)
     state = replace(before, all_facts=facts)
-    about = _send_facts(state, growth, before.groups, _by_group(facts, find_homes(facts)), since=WHOLE)
+    about = _send_facts(state, growth, before.groups, by_home(facts, find_homes(facts)), since=WHOLE)
     return FileUpdate(state, list(about), {})
 
 
@@ -252,26 +254,18 @@ def _send_facts(
     homeless = find_homeless(state.all_facts, find_homes(state.all_facts))
     yield _send_summary(growth, state.last_summary, homeless)
     if growth.was:  # another file may have its former name
-        yield to_file(SUMMARY, growth.was, -1, ["", []])._replace(key=OF_FILE + growth.was)
+        yield row_of(OF_FILE + growth.was, SUMMARY, growth.was, -1, ["", []])
     for group in sorted(touched):
         settled = growth.size if growth.over else state.settled
         own = facts.get(group, ())
         file_facts = state.file_facts.for_clients(one.client_id for one in own)
         values = [growth.was, tuple(file_facts), list(growth.gone), settled, *map(tuple, own)]
-        yield to_file(FACTS, growth.name, since, values)._replace(key=group)
+        yield row_of(group, FACTS, growth.name, since, values)
 
 
 def _send_summary(growth: Growth, summary: list[Any], homeless: Iterable[Facts] = ()) -> Sent:
     values = [growth.note, list(map(tuple, homeless)), *summary]
-    return to_file(SUMMARY, growth.name, 0, values)._replace(key=OF_FILE + growth.name)
-
-
-def _by_group(facts: Iterable[Facts], where: Mapping[Source, tuple[str, str]]) -> Mapping[str, Sequence[Facts]]:
-    found: dict[str, list[Facts]] = {}
-    for fact in facts:
-        if fact.source in where:
-            found.setdefault(where[fact.source][0], []).append(fact)
-    return found
+    return row_of(OF_FILE + growth.name, SUMMARY, growth.name, 0, values)
 
 
 def _with_names(known: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
@@ -282,18 +276,6 @@ def _with_names(known: Mapping[str, str], new: Mapping[str, str]) -> dict[str, s
 
 def _rename_facts(facts: Iterable[Facts], name: str) -> list[Facts]:
     return [one._replace(file=name) for one in facts]
-
-
-def _copy(summary: PieceSummary, name: str) -> PieceSummary:
-    copied = replace(summary, file=name)
-    for key in _COUNTERS:
-        setattr(copied, key, Counter(getattr(summary, key)))
-    return copied
-
-
-def _values_of(summary: PieceSummary) -> list[Any]:
-    values = (getattr(summary, f.name) for f in fields(PieceSummary))
-    return [dict(value) if isinstance(value, dict) else value for value in values]
 
 
 def find_last_end(path: str, start: int, size: int) -> int:

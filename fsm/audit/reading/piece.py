@@ -6,11 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, tzinfo
 from functools import cache, lru_cache
 from os import SEEK_END
 from pathlib import Path
+from typing import Any
 
 from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.hygiene.identity import Facts, facts_of
@@ -197,6 +198,11 @@ class PieceSummary:
         line = data.split(b"\n", 1)[0][: 4 * SHAPE_LENGTH]
         shape = _shape(line.translate(DIGITS))  # cached: most lines of one shape differ in digits only
         return shape if shape in self.shapes or len(self.shapes) < SHAPES_A_PIECE else ""
+
+    def values(self) -> list[Any]:
+        """Its fields as plain values."""
+        found = (getattr(self, one.name) for one in fields(self))
+        return [dict(value) if isinstance(value, dict) else value for value in found]
 
     @property
     def understood(self) -> int:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
 from itertools import groupby
 from operator import attrgetter
 from typing import IO, Any, NamedTuple
 
-from fsm.audit.hygiene.identity import Facts, find_homeless, find_homes, merge
+from fsm.audit.hygiene.identity import Facts, by_home, find_homeless, find_homes, merge
 from fsm.audit.reading import unparsed
 from fsm.audit.reading.certainty import FileFacts
 from fsm.audit.reading.piece import PieceRecords, PieceSummary
@@ -42,15 +41,15 @@ def in_order_of(rows: Iterable[Sent], order: Sequence[str]) -> list[Sent]:
 def send(found: PieceRecords) -> Iterator[Sent]:
     """The content of a piece as rows keyed by its file."""
     file, piece = found.summary.file, found.summary.piece
-    yield to_file(SUMMARY, file, piece, [getattr(found.summary, f.name) for f in fields(PieceSummary)])
-    yield to_file(FACTS, file, piece, list(map(tuple, found.facts)))
+    yield row_of(file, SUMMARY, file, piece, found.summary.values())
+    yield row_of(file, FACTS, file, piece, list(map(tuple, found.facts)))
     yield from (Sent(file, MEMBER, chunk) for chunk in found.members)
     yield from (Sent(file, COORDINATOR, chunk) for chunk in found.coordinators)
 
 
-def to_file(kind: int, file: str, piece: int, values: Sequence[Any]) -> Sent:
-    plain = [dict(value) if isinstance(value, dict) else value for value in values]
-    return Sent(file, kind, Chunk("", "", file, "", piece, 0, 0, 0, 0, marshal.dumps(plain)))
+def row_of(key: str, kind: int, file: str, piece: int, values: list[Any]) -> Sent:
+    """A row with plain values."""
+    return Sent(key, kind, Chunk("", "", file, "", piece, 0, 0, 0, 0, marshal.dumps(values)))
 
 
 def values_of(sent: Sent) -> list[Any]:
@@ -70,7 +69,7 @@ def route(rows: Iterable[Sent], min_understood: float) -> Iterator[Sent]:
     for file, own in groupby(rows, key=attrgetter("chunk.file")):
         pieces: list[PieceSummary] = []
         lines, lines_before = 0, dict[int, int]()
-        where: Mapping[Source, tuple[str, str]] = {}
+        where: Mapping[Source, str] = {}
         for kind, some in groupby(own, key=attrgetter("kind")):
             if kind == SUMMARY:
                 for row in some:
@@ -81,13 +80,16 @@ def route(rows: Iterable[Sent], min_understood: float) -> Iterator[Sent]:
             elif kind == FACTS:
                 facts = merge(Facts(*values) for row in some for values in values_of(row))
                 where = find_homes(facts)
-                yield from _send_facts(facts, where, describe_file(pieces, min_understood))
+                about_file = describe_file(pieces, min_understood)
+                for group, its in sorted(by_home(facts, where).items()):
+                    about_group = about_file.for_clients(one.client_id for one in its)
+                    yield row_of(group, FACTS, file, 0, [tuple(about_group), *map(tuple, its)])
                 if homeless := find_homeless(facts, where):
-                    yield to_file(FACTS, file, 0, list(map(tuple, homeless)))._replace(key=OF_FILE + file)
+                    yield row_of(OF_FILE + file, FACTS, file, 0, list(map(tuple, homeless)))
             else:
                 for row in some:
                     chunk = row.chunk._replace(lines_before=lines_before[row.chunk.piece])
-                    home = chunk.group if kind == COORDINATOR else where.get(chunk.source, ("", ""))[0]
+                    home = chunk.group if kind == COORDINATOR else where.get(chunk.source, "")
                     yield Sent(home, kind, chunk)
 
 
@@ -98,19 +100,6 @@ def describe_file(pieces: Sequence[PieceSummary], min_understood: float) -> File
     for client_id, ms in (noted for one in pieces for noted in one.missed_since.items()):
         since[client_id] = min(ms, since.get(client_id, ms))
     return FileFacts(sum(one.missed for one in pieces), tuple(lost), tuple(doubted), tuple(sorted(since.items())))
-
-
-def _send_facts(
-    facts: Iterable[Facts], where: Mapping[Source, tuple[str, str]], file_facts: FileFacts
-) -> Iterator[Sent]:
-    by_home: dict[str, list[Facts]] = {}
-    for one in facts:
-        home = where.get(one.source)
-        if home is not None:
-            by_home.setdefault(home[0], []).append(one)
-    for home_group, own in sorted(by_home.items()):
-        own_facts = file_facts.for_clients(one.client_id for one in own)
-        yield to_file(FACTS, own[0].file, 0, [tuple(own_facts), *map(tuple, own)])._replace(key=home_group)
 
 
 def receive(rows: Iterable[Sent], held: IO[bytes]) -> tuple[GroupRecords, list[Facts], dict[str, FileFacts]]:

@@ -13,40 +13,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fsm.audit.findings import Cause, Evidence, FindingKind, Severity
+from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.audit.live.changes import Change, Status, Versions, from_json, standing
 from fsm.errors import FsmError
 from fsm.spark.live.alarms import Alarms
 from fsm.spark.live.files import write
-from fsm.trace import Partition
 
 CLOSED = 2000
 """Number of the last closed findings in `standing.json`; the files of the batches have all."""
 FINDINGS, PARQUET, STANDING, METRICS = "findings", "findings.parquet", "standing.json", "metrics.prom"
+_COLUMNS = [
+    "batch", "id", "version", "status", "kind", "severity", "group", "member", "others", "start_ms", "end_ms",
+    "partitions", "cause", "summary", "evidence", "piled_up",
+]  # fmt: skip
+"""Columns of the table, in order."""
 
 
-class Row(NamedTuple):
-    """A version of a finding as a row of the table."""
-
+class _Version(NamedTuple):
     batch: int
-    id: str
     version: int
     status: Status
-    kind: FindingKind
-    severity: Severity
-    group: str
-    member: str
-    others: tuple[str, ...]
-    start_ms: int
-    end_ms: int
-    partitions: tuple[Partition, ...]
-    cause: Cause
-    summary: str
-    evidence: tuple[Evidence, ...]
-    piled_up: int | None
-
-
-_OF_FINDING = Row._fields[4:]
 
 
 class Counts(NamedTuple):
@@ -97,13 +83,12 @@ class Sink:
         import pyarrow as pa
         from pyarrow import parquet
 
-        from fsm.spark.columns import batch as columns_of
-        from fsm.spark.columns import schema_of
+        from fsm.spark import columns
 
-        rows = [_row(batch, one) for one in changes]
-        table = pa.Table.from_batches([columns_of(rows, Row)], schema=schema_of(Row))
+        versions = columns.batch((_Version(batch, one.version, one.status) for one in changes), _Version)
+        rows = columns.beside(versions, columns.batch((one.finding for one in changes), Finding))
         sunk = pa.BufferOutputStream()
-        parquet.write_table(table, sunk, compression="zstd")
+        parquet.write_table(pa.Table.from_batches([rows.select(_COLUMNS)]), sunk, compression="zstd")
         write(self.out / PARQUET / f"{batch:08}.parquet", sunk.getvalue().to_pybytes())
         lines = "".join(json.dumps({"batch": batch} | one.to_json()) + "\n" for one in changes)
         write(self.out / FINDINGS / f"{batch:08}.jsonl", lines.encode())
@@ -166,10 +151,6 @@ def in_order(changes: Iterable[Change]) -> list[Change]:
         return one.finding.group, one.finding.start_ms, kinds.index(one.finding.kind), one.id, one.version
 
     return sorted(changes, key=rank)
-
-
-def _row(batch: int, one: Change) -> Row:
-    return Row(batch, one.id, one.version, one.status, *(getattr(one.finding, name) for name in _OF_FINDING))
 
 
 def _limit(versions: Versions) -> Versions:
