@@ -1,18 +1,20 @@
 """What the stages exchange: members' records with their certainty, and flat rows, ready for columns.
 
 Every row has its group and member. Times are epoch milliseconds. A place in a log is (file, offset), the byte offset
-of the entry's first line; an empty file with offset -1 means that there is no line.
+of the entry's first line; an empty file with offset -1 means that there is no line. Rows of a group are sorted, in
+memory or spilled to the file of the group's records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import heapq
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from operator import attrgetter
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, Generic, NamedTuple, TypeVar
 
-from fsm.audit.sorted_rows import SortedRows
 from fsm.trace import Partition, TraceRecord
 
 
@@ -280,6 +282,60 @@ class CoordinatorAway:
     member: str
     start_ms: int
     end_ms: int
+
+
+RUN = 100_000
+"""Rows that are sorted and spilled together; fewer rows stay in memory, which is faster."""
+_CHUNK = 500
+"""Rows of a run that are in memory while the run is read."""
+T = TypeVar("T")
+
+
+class SortedRows(Generic[T]):
+    """Rows that are added in any order and iterated by key, any number of times. Without a file all stay in memory."""
+
+    def __init__(self, key: Callable[[T], Any], rows: Iterable[T] = (), spool: IO[bytes] | None = None) -> None:
+        self._key = key
+        self._spool = spool
+        self._held: list[T] = []
+        self._runs: list[list[int]] = []
+        """File offsets of the chunks of each run."""
+        self._count = 0
+        for row in rows:
+            self.append(row)
+
+    def append(self, row: T) -> None:
+        self._held.append(row)
+        self._count += 1
+        if len(self._held) >= RUN and self._spool is not None:
+            self._spill(self._spool)
+
+    def by(self, key: Callable[[T], Any]) -> SortedRows[T]:
+        """The same rows in another order."""
+        return SortedRows(key, self, self._spool)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[T]:
+        self._held.sort(key=self._key)
+        if not self._runs:
+            return iter(self._held)
+        return heapq.merge(*map(self._read, self._runs), self._held, key=self._key)
+
+    def _spill(self, spool: IO[bytes]) -> None:
+        rows, self._held = sorted(self._held, key=self._key), []
+        run = []
+        for start in range(0, len(rows), _CHUNK):
+            run.append(spool.seek(0, 2))
+            pickle.dump(rows[start : start + _CHUNK], spool)
+        self._runs.append(run)
+
+    def _read(self, run: Iterable[int]) -> Iterator[T]:
+        for start in run:
+            if self._spool is not None:
+                self._spool.seek(start)
+                yield from pickle.load(self._spool)  # noqa: S301  written by `_spill`
 
 
 class GroupRows:

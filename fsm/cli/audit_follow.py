@@ -18,8 +18,7 @@ from fsm.cli.arguments import SCHEME, address, read_security
 from fsm.cli.audit_summary import check_understood, print_change
 from fsm.errors import InputError
 from fsm.logs.reading.opening import is_archive
-from fsm.spark.live.follow_options import CHECKPOINT, TOPICS, Follow, Followed
-from fsm.spark.options import Options
+from fsm.spark.options import CHECKPOINT, TOPICS, Follow, Followed, Options
 
 if TYPE_CHECKING:
     from fsm.audit.live.changes import Change

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from fsm.logs.reading.opening import is_packed
 from fsm.logs.reading.segments import begins_segment
 from fsm.protocol.record_batches import LogRecord
-from fsm.spark.live.files import write
+from fsm.spark.files import write
 
 CLOSED_BYTES = 64 << 20
 """Size at which a file is closed."""

@@ -16,7 +16,8 @@ from fsm.check.liveness import is_settled, list_ranges
 from fsm.check.search import CHUNK
 from fsm.check.steps import Steps
 from fsm.check.store import Keys, Packing
-from fsm.spark.search_files import replacing, write
+from fsm.spark.files import replacing
+from fsm.spark.search_files import write
 from fsm.spark.search_tasks import (
     MET,
     NO_KEYS,

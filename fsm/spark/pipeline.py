@@ -21,7 +21,6 @@ from operator import attrgetter
 from os import SEEK_END
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
-from uuid import uuid4
 
 from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.findings import Finding, rank, with_ids
@@ -54,6 +53,7 @@ from fsm.audit.report.highlights import Highlights
 from fsm.render.report.folder import write_group
 from fsm.render.timeline.views import GroupView
 from fsm.spark import collecting
+from fsm.spark.files import write
 from fsm.spark.options import Options
 from fsm.spark.progress import Progress
 from fsm.spark.sources import Job, list_formats
@@ -123,10 +123,7 @@ def read(jobs: Iterable[Job], plan: Plan, part: int) -> Iterator[Sent]:
         add_topic_names(names, found.names)
         yield from send(found) if plan.cut else route(send(found), plan.options.min_understood)
     if names:
-        plan.names.mkdir(exist_ok=True)
-        path = plan.names / f".{part}-{uuid4().hex}"
-        path.write_text(json.dumps(names), encoding="utf-8")
-        path.rename(plan.names / f"{part}.json")
+        write(plan.names / f"{part}.json", json.dumps(names).encode())
 
 
 # -- judge --------------------------------------------------------------------------------------------------

@@ -8,16 +8,14 @@ error, so a lost file is never taken for a partition without rows.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
-from uuid import uuid4
+from typing import Any
 
 import numpy as np
 
 from fsm.errors import InputError
+from fsm.spark.files import replacing
 
 
 @dataclass(frozen=True)
@@ -75,13 +73,3 @@ def write(path: Path, keys: Any, group: Any = None, parent: Any = None, step: An
     table = pa.table({name: pa.array(column) for name, column in columns.items() if column is not None})
     with replacing(path) as file:
         pq.write_table(table, file, compression="zstd")
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to, which gets this path when it is complete."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{uuid4().hex}")
-    with beside.open("wb") as file:
-        yield file
-    beside.replace(path)

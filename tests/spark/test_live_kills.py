@@ -21,12 +21,10 @@ from pyarrow import parquet
 
 from fsm.audit.live.changes import from_json, standing
 from fsm.audit.local import audit_files
-from fsm.spark import sources
-from fsm.spark.live import files
-from fsm.spark.live.follow_options import Follow
+from fsm.spark import files, sources
 from fsm.spark.live.local import LocalBatches
 from fsm.spark.live.sink import Sink
-from fsm.spark.options import IN_PROCESS, Options
+from fsm.spark.options import IN_PROCESS, Follow, Options
 
 FEW, MORE, MANY = 4, 14, 100
 KILLS = 8

@@ -12,9 +12,8 @@ import pytest
 
 from fsm.audit.live.changes import Change, from_json, standing
 from fsm.audit.local import audit_files
-from fsm.spark.live.follow_options import Follow, Followed
 from fsm.spark.live.run import follow_logs
-from fsm.spark.options import IN_PROCESS, Options
+from fsm.spark.options import IN_PROCESS, Follow, Followed, Options
 
 from .conftest import write
 from .test_live_kills import written

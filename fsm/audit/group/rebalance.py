@@ -19,8 +19,7 @@ from fsm.audit.findings import Cause, Finding, FindingKind, finding
 from fsm.audit.group.unowned_partitions import find_holes
 from fsm.audit.intervals import group_by_partition
 from fsm.audit.limits import SETTLED_MS, Limits
-from fsm.audit.rows import GroupRows, MemberRebalance
-from fsm.audit.sorted_rows import SortedRows
+from fsm.audit.rows import GroupRows, MemberRebalance, SortedRows
 from fsm.audit.wording import seconds
 
 Hole = tuple[int, int]

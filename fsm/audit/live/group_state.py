@@ -1,7 +1,8 @@
 """The state of one followed group: its members' states, the last versions of its findings, and recent records.
 
 A group is judged again when it gets new records. Members continue from their saved states (`member_state`), and their
-rows are compared. Events that ended `settle_ms` ago, by the timestamps of the lines, are final (`settling`).
+rows are compared. Events that ended `settle_ms` ago, by the timestamps of the lines, are final. Of their rows those
+stay that later judgements need: the last owners of partitions, their lives, and later subscriptions.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from fsm.audit.findings import Finding, with_ids
 from fsm.audit.group_audit import GroupAudit, Observer, follower_of, judge_rows
 from fsm.audit.hygiene.identity import Facts, Key, identify
 from fsm.audit.hygiene.rotation import Missing, stem
+from fsm.audit.intervals import group_by_partition, merge_spans
 from fsm.audit.limits import Limits
-from fsm.audit.live import blobs, settling
+from fsm.audit.live import blobs
 from fsm.audit.live.changes import Change, Status, Versions, compare
 from fsm.audit.live.member_state import Follow, Item, Kept, MemberState, keep
 from fsm.audit.reading import unparsed
@@ -25,7 +27,7 @@ from fsm.audit.reading.certainty import FileFacts
 from fsm.audit.reading.piece import PieceSummary
 from fsm.audit.reading.records import GroupRecords, Source, spool
 from fsm.audit.reading.routing import BY_GROUP, COORDINATOR, FACTS, OF_FILE, SUMMARY, Sent, in_order_of, values_of
-from fsm.audit.rows import Seen
+from fsm.audit.rows import Begun, Ended, GroupRows, Interval, Life, Seen, Subscription
 
 FURTHEST_ZONE_MS = 14 * 3_600_000
 """Largest offset of a time zone ahead of UTC."""
@@ -77,7 +79,7 @@ class GroupState:
     """Records of members that may be needed again."""
     coordinators: list[Kept] = field(default_factory=list)
     past: bytes = b""
-    """Old rows of members that are still needed (`settling`)."""
+    """Old rows of members that are still needed (`select_needed`)."""
     versions: Versions = field(default_factory=dict)
     summary: list[Any] = field(default_factory=list)
     """Of the file, as plain values."""
@@ -347,7 +349,7 @@ class GroupState:
             member = one.key.member
             old += one.settle(self.judged_ms[member] - settle_ms if member in far else until_ms, lines)
         self.members = [one for one in self.members if one.sources or one.emitted]
-        needed = settling.select_needed(old, audit.rows)
+        needed = select_needed(old, audit.rows)
         self.past = blobs.dump(needed, lines) if needed else b""
 
     def _find_last_lines(self, audit: GroupAudit, since_ms: int) -> tuple[dict[str, int], set[str]]:
@@ -400,3 +402,46 @@ _BEHIND = 4
 
 def _rename(own: Iterable[Kept], names: Mapping[str, str]) -> list[Kept]:
     return [one._replace(chunk=one.chunk._replace(file=names.get(one.chunk.file, one.chunk.file))) for one in own]
+
+
+def select_needed(old: Iterable[Item], rows: GroupRows) -> list[Item]:
+    """The rows of `old` that later judgements may need; `rows` are all rows, including `old`.
+
+    The last owners of each partition, with their lives; of each member the first life, and the first one after which
+    its log is uncertain; merged subscriptions since the earliest end of those owners.
+    """
+    known = list(old)
+    owners = list(_last_owners(row for row in known if isinstance(row, Interval)))
+    owning = {(one.member, one.life) for one in (*rows.intervals, *owners)}
+    since_ms = min((one.end_ms for one in owners), default=0)
+    wanted = [row for row in known if isinstance(row, Subscription) and row.end_ms >= since_ms] if owners else []
+    lives = _select_lives((row for row in known if isinstance(row, Life)), owning)
+    return [*owners, *lives, *_merge(wanted)]
+
+
+def _last_owners(intervals: Iterable[Interval]) -> Iterator[Interval]:
+    in_order = sorted(intervals, key=lambda one: (one.topic, one.partition, one.start_ms, one.end_ms, one.member))
+    for own in group_by_partition(in_order):
+        end_ms = max((one.end_ms for one in own if one.begun is not Begun.PENDING), default=0)
+        yield from (one for one in own if one.end_ms >= end_ms)
+
+
+def _select_lives(lives: Iterable[Life], owning: set[tuple[str, int]]) -> Iterator[Life]:
+    uncertain: set[str] = set()
+    for one in sorted(lives, key=lambda life: (life.member, life.number)):
+        is_first = one.member not in uncertain and (one.ended is Ended.HOLE or one.doubtful_ms is not None)
+        if is_first:
+            uncertain.add(one.member)
+        if is_first or one.number == 0 or (one.member, one.number) in owning:
+            yield one
+
+
+def _merge(subscriptions: Iterable[Subscription]) -> Iterator[Subscription]:
+    """One subscription for each stretch of time in which any member was subscribed to a topic or a pattern."""
+    by_topic: dict[tuple[str, str], list[Subscription]] = {}
+    for one in subscriptions:
+        by_topic.setdefault((one.topic, one.pattern), []).append(one)
+    for (topic, pattern), own in sorted(by_topic.items()):
+        first = own[0]
+        for start_ms, end_ms in merge_spans((one.start_ms, one.end_ms) for one in own):
+            yield Subscription(first.group, first.member, topic, pattern, start_ms, end_ms, first.place)

@@ -22,8 +22,7 @@ from fsm.audit.conformance import initial
 from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.audit.follower import Row, Rows, on
 from fsm.audit.limits import REORDER_MS, SETTLED_MS
-from fsm.audit.member.consumer_instance import ConsumerInstance
-from fsm.audit.member.owned_partitions import InstanceFollower, OwnedPartitions
+from fsm.audit.member.consumer_instance import ConsumerInstance, InstanceFollower, OwnedPartitions
 from fsm.audit.rows import At, Known
 from fsm.tables.classic_member import TABLE as CLASSIC
 from fsm.tables.consumer_member import TABLE as CONSUMER

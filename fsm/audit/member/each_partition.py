@@ -21,8 +21,7 @@ from dataclasses import dataclass, replace
 from fsm.audit.findings import Cause, FindingKind
 from fsm.audit.follower import Rows, on
 from fsm.audit.limits import REORDER_MS
-from fsm.audit.member.consumer_instance import ConsumerInstance
-from fsm.audit.member.owned_partitions import InstanceFollower, OwnedPartitions
+from fsm.audit.member.consumer_instance import ConsumerInstance, InstanceFollower, OwnedPartitions
 from fsm.audit.rows import At, Ended, Interval, Known
 from fsm.trace import Kind, Partition, TraceRecord, by_partition
 

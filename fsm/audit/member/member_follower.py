@@ -12,17 +12,14 @@ from functools import cache
 from fsm.audit.connect.worker import WorkerFollower
 from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.audit.follower import Row, Rows, Step
-from fsm.audit.hygiene.instances import ConsumerInstances, Stream
+from fsm.audit.hygiene.instances import ConsumerInstances, ProcessStreams, Stream
 from fsm.audit.hygiene.rotation import Missing
 from fsm.audit.hygiene.shared_client_id import Owned, SharedClientId
-from fsm.audit.hygiene.stream import ProcessStreams
 from fsm.audit.limits import UNDATED_MS, Limits
-from fsm.audit.member.consumer_instance import ConsumerInstance
+from fsm.audit.member.consumer_instance import ConsumerInstance, InstanceFollower, OwnedPartitions
 from fsm.audit.member.contradictions import Contradictions
-from fsm.audit.member.interrupted import InterruptedRevocation
 from fsm.audit.member.membership import GivenUpHeartbeats, Membership
-from fsm.audit.member.owned_partitions import InstanceFollower, OwnedPartitions
-from fsm.audit.member.ownership import Ownership
+from fsm.audit.member.ownership import InterruptedRevocation, Ownership
 from fsm.audit.member.subscription import Rebalances, Subscriptions
 from fsm.audit.member.transitions import Transitions
 from fsm.audit.rows import Begin, Known, Seen

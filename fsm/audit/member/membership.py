@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from fsm.audit.findings import Cause, Finding, FindingKind
 from fsm.audit.follower import Rows, on
 from fsm.audit.limits import DEFAULT_REQUEST_TIMEOUT_MS, LATE_LEAVE_MS, SETTLED_MS
-from fsm.audit.member.consumer_instance import ConsumerInstance
-from fsm.audit.member.owned_partitions import BECAUSE, InstanceFollower, OwnedPartitions
+from fsm.audit.member.consumer_instance import BECAUSE, ConsumerInstance, InstanceFollower, OwnedPartitions
 from fsm.audit.rows import At, CoordinatorAway, Ended, GivenUp, Known
 from fsm.audit.wording import seconds
 from fsm.trace import Kind, Partition, TraceRecord

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from fsm.audit.follower import Rows, on
 from fsm.audit.limits import REORDER_MS
-from fsm.audit.member.consumer_instance import ConsumerInstance
+from fsm.audit.member.consumer_instance import ConsumerInstance, InstanceFollower, OwnedPartitions
 from fsm.audit.member.each_partition import partition_count
-from fsm.audit.member.owned_partitions import InstanceFollower, OwnedPartitions
 from fsm.audit.rows import At, Known, MemberRebalance, Subscription
 from fsm.trace import Kind
 

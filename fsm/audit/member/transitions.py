@@ -23,8 +23,7 @@ from fsm.audit.conformance import initial
 from fsm.audit.findings import Cause, FindingKind
 from fsm.audit.follower import Rows, on
 from fsm.audit.limits import DEFAULT_MAX_POLL_INTERVAL_MS, REORDER_MS
-from fsm.audit.member.consumer_instance import ConsumerInstance
-from fsm.audit.member.owned_partitions import InstanceFollower, OwnedPartitions
+from fsm.audit.member.consumer_instance import ConsumerInstance, InstanceFollower, OwnedPartitions
 from fsm.audit.rows import At, Ended, Known, ObservedTransition, Order
 from fsm.audit.wording import seconds
 from fsm.trace import Kind

@@ -15,7 +15,7 @@
   information if they have no assignments: a member whose log is missing may have had the partition. Partitions that the
   leaving member had never used, and that have no owner in any log, are found only here.
 * W13 to W15, static members that restart, and W28, a downgrade whose rebalance is lost: `restarted_members`.
-* W27, an eager member that was interrupted in its revoked callback: `member.interrupted` finds it by its own log.
+* W27, an eager member that was interrupted in its revoked callback: `member.ownership` finds it by its own log.
 * W12, an early join: UNKNOWN_SERVER_ERROR ended a member of the consumer protocol while a classic one waited for
   generation 1, by its own log or by the coordinator's.
 

@@ -17,10 +17,9 @@ from fsm.audit.reading.routing import OF_FILE, Sent
 from fsm.audit.report.highlights import Highlights
 from fsm.render.report.folder import remove_group
 from fsm.spark import collecting
-from fsm.spark.live.follow_options import Follow
 from fsm.spark.live.lag_kept import read_kept_lag
 from fsm.spark.live.page import draw_file, draw_group
-from fsm.spark.options import Options
+from fsm.spark.options import Follow, Options
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,10 @@ from fsm.audit.live import blobs
 from fsm.audit.live.changes import Change
 from fsm.audit.reading.routing import BY_GROUP, Sent, in_order_of
 from fsm.spark.live import plan
-from fsm.spark.live.follow_options import Follow
 from fsm.spark.live.judging import Judge
 from fsm.spark.live.reading import Kept, choose, reader_of
 from fsm.spark.live.sink import Counts, Sink, in_order
-from fsm.spark.options import Options
+from fsm.spark.options import Follow, Options
 from fsm.spark.sources import Source
 
 

@@ -18,9 +18,9 @@ from fsm.audit.report.group_views import group_view, overview
 from fsm.audit.report.highlights import Highlights
 from fsm.render.report.folder import remove_group, write_group, write_page
 from fsm.render.timeline.views import GroupView
-from fsm.spark.live.follow_options import Followed
 from fsm.spark.live.known_files import Offsets
 from fsm.spark.live.reading import Kept
+from fsm.spark.options import Followed
 from fsm.spark.totals import Totals
 
 _TRIES = 3

@@ -18,11 +18,11 @@ from fsm.audit.reading.records import Chunk
 from fsm.audit.reading.routing import Sent
 from fsm.errors import FsmError
 from fsm.spark.live import plan
-from fsm.spark.live.follow_options import Followed
 from fsm.spark.live.judging import Judge
 from fsm.spark.live.reading import Kept
 from fsm.spark.live.sink import Counts, Sink, in_order
 from fsm.spark.live.source import NAME, LogSource, find_files, settings
+from fsm.spark.options import Followed
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,7 +17,7 @@ from fsm.audit.live.growth import FileReader, FileState, FileUpdate
 from fsm.audit.reading.piece import PieceSummary
 from fsm.audit.reading.routing import OF_FILE, Sent
 from fsm.spark import collecting
-from fsm.spark.live.files import write
+from fsm.spark.files import write
 from fsm.spark.live.known_files import Offsets, is_file
 from fsm.spark.live.plan import Part, key
 from fsm.spark.options import Options

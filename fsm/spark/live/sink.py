@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.audit.live.changes import Change, Status, Versions, from_json, standing
 from fsm.errors import FsmError
+from fsm.spark.files import write
 from fsm.spark.live.alarms import Alarms
-from fsm.spark.live.files import write
 
 CLOSED = 2000
 """Number of the last closed findings in `standing.json`; the files of the batches have all."""

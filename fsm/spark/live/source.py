@@ -22,10 +22,9 @@ from fsm.logs.reading.pieces import Unreadable
 from fsm.render.wording import show_line
 from fsm.spark import sources
 from fsm.spark.live import plan
-from fsm.spark.live.follow_options import CHECKPOINT, TOPICS, Followed
 from fsm.spark.live.plan import Part
 from fsm.spark.live.reading import Kept, choose, reader_of
-from fsm.spark.options import Options
+from fsm.spark.options import CHECKPOINT, TOPICS, Followed, Options
 from fsm.spark.pipeline import SCHEMA, to_batches
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from fsm.audit.findings import Cause, FindingKind, Severity
 from fsm.audit.group import judge, rebalances
 from fsm.audit.group.coverage import find_coverage
 from fsm.audit.limits import Limits
-from fsm.audit.live.settling import select_needed
+from fsm.audit.live.group_state import select_needed
 from fsm.audit.rows import Begun, Ended, GroupRows, MemberRebalance, Place
 
 

@@ -9,15 +9,14 @@ import pytest
 
 from fsm.audit.group import judge, rebalances
 from fsm.audit.reading.records import spool
-from fsm.audit.rows import GroupRows
-from fsm.audit.sorted_rows import SortedRows
+from fsm.audit.rows import GroupRows, SortedRows
 
 
 @pytest.fixture
 def few(monkeypatch):
     """Runs of some rows, in chunks of fewer."""
-    monkeypatch.setattr("fsm.audit.sorted_rows.RUN", 10)
-    monkeypatch.setattr("fsm.audit.sorted_rows._CHUNK", 3)
+    monkeypatch.setattr("fsm.audit.rows.RUN", 10)
+    monkeypatch.setattr("fsm.audit.rows._CHUNK", 3)
 
 
 @pytest.mark.usefixtures("few")

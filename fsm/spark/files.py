@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 from uuid import uuid4
 
 
-def write(path: Path, data: bytes) -> None:
-    """Writes a temporary file and renames it; several tasks may write the same file. Raises OSError."""
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A temporary file to write to, which gets this path when the block ends; several tasks may write the same file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
-        temporary.write_bytes(data)
+        with temporary.open("wb") as file:
+            yield file
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write(path: Path, data: bytes) -> None:
+    with replacing(path) as file:
+        file.write(data)
 
 
 _TEMPORARY = re.compile(r"\..+(?:\.[0-9a-f]{32}|-[a-z0-9_]{8})", re.DOTALL)
