@@ -61,12 +61,6 @@ def find_illegal_transitions(hops: Iterable[ObservedTransition]) -> Iterator[Fin
 
 
 def _illegal(hop: ObservedTransition, what: str) -> Finding:
-    return finding(
-        FindingKind.ILLEGAL_TRANSITION,
-        hop.group,
-        hop.member,
-        hop.ts_ms,
-        hop.ts_ms,
-        summary=f"{hop.member} {what}; the table {hop.machine} has no such step",
-        places=[hop.place],
-    )
+    about = hop.group, hop.member, hop.ts_ms, hop.ts_ms
+    summary = f"{hop.member} {what}; the table {hop.machine} has no such step"
+    return finding(FindingKind.ILLEGAL_TRANSITION, *about, summary=summary, places=[hop.place])

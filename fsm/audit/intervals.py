@@ -8,7 +8,7 @@ from itertools import groupby, islice, takewhile
 from operator import attrgetter, itemgetter
 from typing import NamedTuple, TypeVar
 
-from fsm.audit.findings import Cause
+from fsm.audit.findings import Cause, Finding, FindingKind, finding
 from fsm.audit.limits import MERGE_MS, UNDATED_MS
 from fsm.audit.rows import Interval, Place
 from fsm.trace import Partition
@@ -88,6 +88,15 @@ def group_by_pair(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
         pairs.setdefault((part.old, part.new), []).append(part)
     for _, own in sorted(pairs.items()):
         yield sorted(own, key=lambda p: (p.start_ms, p.end_ms, p.partition))
+
+
+def finding_of_run(kind: FindingKind, group: str, run: Sequence[Overlap] | Sequence[Gap], summary: str) -> Finding:
+    """The finding for a run of one pair of members."""
+    first = run[0]
+    about = group, first.old, min(part.start_ms for part in run), max(part.end_ms for part in run)
+    partitions, others = [part.partition for part in run], filter(None, [first.new])
+    cause, places = first.cause, first.places
+    return finding(kind, *about, summary=summary, partitions=partitions, cause=cause, places=places, others=others)
 
 
 def split_runs(parts: Iterable[_Part]) -> Iterator[list[_Part]]:

@@ -154,18 +154,18 @@ class Interval:
     end_ms: int
     begun: Begun
     ended: Ended
-    end_exact: bool
+    end_exact: bool = True
     """False if the end was not logged and `end_ms` is the earliest possible one (silence, kill, INFO logs)."""
-    doubtful: bool
+    doubtful: bool = False
     """Its lines may belong to another process."""
-    void_ms: int | None
+    void_ms: int | None = None
     """When the coordinator stopped counting the member as owner before its application released it, or None."""
-    void_cause: str
+    void_cause: str = ""
     """Why, as a value of `findings.Cause`; empty if `void_ms` is None."""
-    life: int
+    life: int = 0
     """`Life.number` of the incarnation."""
-    start: Place
-    end: Place
+    start: Place = NOWHERE
+    end: Place = NOWHERE
     turn_ms: int | None = None
     """Begin of the rebalance in which the member got it; None if not logged."""
 

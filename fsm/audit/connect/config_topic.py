@@ -166,20 +166,5 @@ def make_unowned(group: str, unit: Partition, begun: Begun, start: At, end_ms: i
     """An interval without owner; `begun` is one of `UNOWNED_BEGINS`."""
     topic, number = unit_partition(unit)
     start_ms, place, _ = start
-    return Interval(
-        group=group,
-        member=NAMES[begun],
-        topic=topic,
-        partition=number,
-        start_ms=start_ms,
-        end_ms=max(start_ms, end_ms),
-        begun=begun,
-        ended=Ended.REVOKED,
-        end_exact=True,
-        doubtful=False,
-        void_ms=None,
-        void_cause="",
-        life=0,
-        start=place,
-        end=place,
-    )
+    span_ms = start_ms, max(start_ms, end_ms)
+    return Interval(group, NAMES[begun], topic, number, *span_ms, begun, Ended.REVOKED, start=place, end=place)

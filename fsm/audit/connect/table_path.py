@@ -23,38 +23,6 @@ EVERY = frozenset(State)
 UP = EVERY - {State.DOWN}
 E, S = Event, State
 
-HIDDEN = frozenset(
-    {
-        E.COORDINATOR_FOUND_STILL_ASSIGNED,
-        E.COORDINATOR_FOUND_STILL_DELAYED,
-        E.COORDINATOR_FOUND,
-        E.DISCOVERY_FAILED_UNFINISHED,
-        E.DISCOVERY_FAILED_EMPTY_HANDED,
-        E.JOIN_DUE_AGAIN,
-        E.JOIN_NEEDS_MEMBER_ID,
-        E.JOIN_UNKNOWN_MEMBER,
-        E.JOIN_REBALANCE_IN_PROGRESS,
-        E.JOIN_LOADING,
-        E.ANSWER_STALE,
-        E.ASSIGNOR_DONE,
-        E.ASSIGNOR_FAILED_RETRIABLE,
-        E.SYNC_REBALANCE_IN_PROGRESS,
-        E.SYNC_ILLEGAL_GENERATION,
-        E.SYNC_UNKNOWN_MEMBER,
-        E.BACKOFF_ELAPSED,
-        E.DELAY_REACHED,
-        E.CONNECTORS_CHANGED,
-        E.TASKS_RECONFIGURED_EAGER,
-        E.TASKS_RECONFIGURED_COOPERATIVE,
-        E.CONNECTOR_STOPPED,
-        E.HEARTBEAT_REBALANCE,
-        E.HEARTBEAT_ILLEGAL_GENERATION,
-        E.HEARTBEAT_UNKNOWN_MEMBER,
-        E.CATCH_UP_TIMED_OUT_AGAIN_EXHAUSTED,
-    }
-)
-"""Steps that may not be printed at INFO."""
-
 JOIN_DUE = frozenset({E.JOIN_DUE_EAGER, E.JOIN_DUE_EAGER_EMPTY_HANDED, E.JOIN_DUE_COOPERATIVE})
 JOINED = frozenset({E.JOINED_FOLLOWER, E.JOINED_LEADER})
 SYNCED = frozenset(event for event in Event if event.name.startswith("SYNCED_"))
@@ -62,6 +30,10 @@ REVOKED = frozenset(event for event in Event if event.name.startswith("REVOKED_"
 STARTED = frozenset(event for event in Event if event.name.startswith("STARTED"))
 CAUGHT_UP = frozenset(event for event in Event if event.name.startswith("CAUGHT_UP"))
 TIMED_OUT = frozenset(event for event in Event if event.name.startswith("CATCH_UP_TIMED_OUT"))
+ALONE = frozenset({E.START, E.STOP, E.COORDINATOR_LOST, E.FATAL_ERROR, E.POLL_TIMEOUT, E.DISCOVERY_FAILED_HOLDING})
+PRINTED = JOIN_DUE | JOINED | SYNCED | REVOKED | STARTED | CAUGHT_UP | TIMED_OUT | ALONE
+HIDDEN = frozenset(Event) - PRINTED | {E.CATCH_UP_TIMED_OUT_AGAIN_EXHAUSTED}
+"""Steps that may not be printed at INFO."""
 
 
 @cache
@@ -175,12 +147,7 @@ class TablePath:
     def _illegal(self, record: TraceRecord, place: Place) -> Finding:
         names = ", ".join(state.name for state in State if state in self.states)
         what = record.event or record.next_state or record.kind.value
-        return finding(
-            FindingKind.ILLEGAL_TRANSITION,
-            self.group,
-            self.member,
-            record.ts_ms,
-            record.ts_ms,
-            summary=f"{self.member} printed {what} where the table {TABLE.name} has no way to it: it was in {names}",
-            places=[place] if self.last is None else [self.last[1], place],
-        )
+        about = self.group, self.member, record.ts_ms, record.ts_ms
+        summary = f"{self.member} printed {what} where the table {TABLE.name} has no way to it: it was in {names}"
+        places = [place] if self.last is None else [self.last[1], place]
+        return finding(FindingKind.ILLEGAL_TRANSITION, *about, summary=summary, places=places)

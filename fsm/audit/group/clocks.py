@@ -115,16 +115,12 @@ def _finding(group: str, pairs: Sequence[tuple[_Arrival, _Arrival]], apart: Sequ
     others = f" and {count - 1} more" if count > 1 else ""
     shared = f"epoch {one.epoch}, which both came to" if len(pairs) == 1 else f"{len(pairs)} epochs that both came to"
     which = "ahead of" if apart_ms > 0 else "behind"
-    found = finding(
-        FindingKind.ILLEGAL_TRANSITION,
-        group,
-        one.member,
-        min(one.start_ms, other.start_ms),
-        max(one.start_ms, other.start_ms),
-        summary=f"{CLOCKS_DIFFER}{one.member}{others} are {seconds(abs(apart_ms))} {which} those of "
-        f"{other.member}, by {shared}: what the two did at one time is not known. Give the time zone of stamps "
-        "without one with --timezone, or audit the files of each zone "
-        f"alone; --clock-skew-ms {abs(apart_ms)} allows for a clock that is wrong",
-        places=[one.place, other.place],
+    times_ms = one.start_ms, other.start_ms
+    about, places = (group, one.member, min(times_ms), max(times_ms)), [one.place, other.place]
+    summary = (
+        f"{CLOCKS_DIFFER}{one.member}{others} are {seconds(abs(apart_ms))} {which} those of {other.member}, by "
+        f"{shared}: what the two did at one time is not known. Give the time zone of stamps without one with "
+        f"--timezone, or audit the files of each zone alone; --clock-skew-ms {abs(apart_ms)} allows for "
+        "a clock that is wrong"
     )
-    return found.lower_severity()
+    return finding(FindingKind.ILLEGAL_TRANSITION, *about, summary=summary, places=places).lower_severity()

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from fsm.audit.connect import missing_work
-from fsm.audit.findings import Cause, Finding, FindingKind, Severity, finding
-from fsm.audit.intervals import Overlap, group_by_pair, group_by_partition, split_runs
+from fsm.audit.findings import Cause, Finding, FindingKind, Severity
+from fsm.audit.intervals import Overlap, finding_of_run, group_by_pair, group_by_partition, split_runs
 from fsm.audit.limits import SETTLED_MS, SKEW_MS, Limits
 from fsm.audit.rows import UNOWNED_BEGINS, Begun, Ended, GroupRows, Interval
 from fsm.audit.wording import names, seconds
@@ -115,21 +115,11 @@ def _clocks_apart_ms(parts: Sequence[Overlap]) -> int | None:
 def _finding(group: str, merged: Sequence[Overlap], apart_ms: int | None) -> Finding:
     """The finding for one run of overlaps; `apart_ms` is the clock difference that explains them, or None."""
     first = merged[0]
-    partitions = [o.partition for o in merged]
-    start_ms, end_ms = min(o.start_ms for o in merged), max(o.end_ms for o in merged)
-    found = finding(
-        FindingKind.DOUBLE_OWNERSHIP,
-        group,
-        first.old,
-        start_ms,
-        end_ms,
-        summary=_sentence(first, names(partitions), seconds(end_ms - start_ms))
-        + (f", or the clocks of their hosts differ by {seconds(apart_ms)} or more" if apart_ms is not None else ""),
-        partitions=partitions,
-        cause=first.cause,
-        places=first.places,
-        others=[first.new],
-    )
+    lasted = seconds(max(o.end_ms for o in merged) - min(o.start_ms for o in merged))
+    summary = _sentence(first, names(o.partition for o in merged), lasted)
+    if apart_ms is not None:
+        summary += f", or the clocks of their hosts differ by {seconds(apart_ms)} or more"
+    found = finding_of_run(FindingKind.DOUBLE_OWNERSHIP, group, merged, summary)
     clocks = apart_ms is not None and apart_ms < SKEW_MS
     sure = all(o.sure for o in merged) and first.cause is not Cause.CLOSE_HANGS and not clocks
     return found if sure else replace(found, severity=Severity.INFO)

@@ -25,12 +25,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
 from fsm.audit.connect import missing_work
-from fsm.audit.findings import Cause, Finding, FindingKind, finding
+from fsm.audit.findings import Cause, Finding, FindingKind
 from fsm.audit.group.coverage import find_coverage, find_unlogged_ms
 from fsm.audit.intervals import (
     FOREVER_MS,
     Gap,
     clip,
+    finding_of_run,
     group_by_pair,
     group_by_partition,
     length_ms,
@@ -201,21 +202,9 @@ _SINCE = {
 
 def make_finding(group: str, merged: Sequence[Gap]) -> Finding:
     first = merged[0]
-    partitions = [g.partition for g in merged]
-    lasted = seconds(max(g.wanted_ms for g in merged))
     sentence = missing_work.describe_ran_nowhere if missing_work.is_unit(first.partition) else _sentence
-    found = finding(
-        FindingKind.UNOWNED_PARTITION,
-        group,
-        first.old,
-        min(g.start_ms for g in merged),
-        max(g.end_ms for g in merged),
-        summary=sentence(first, names(partitions), lasted),
-        partitions=partitions,
-        cause=first.cause,
-        places=first.places,
-        others=[first.new] if first.new else (),
-    )
+    summary = sentence(first, names(g.partition for g in merged), seconds(max(g.wanted_ms for g in merged)))
+    found = finding_of_run(FindingKind.UNOWNED_PARTITION, group, merged, summary)
     return found if all(g.sure for g in merged) and first.cause not in _BY_DESIGN else found.lower_severity()
 
 

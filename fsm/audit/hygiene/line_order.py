@@ -113,16 +113,10 @@ class LineOrder:
 
     def _finding(self, known: _File) -> Finding:
         which = "a line stands" if known.moved == 1 else f"{known.moved} lines stand"
-        return finding(
-            FindingKind.ILLEGAL_TRANSITION,
-            self.group,
-            self.member,
-            known.start_ms,
-            known.end_ms,
-            summary=f"in the file of {self.member} {which} before what is up to {seconds(known.back_ms)} older: "
-            "lines were moved, or its clock was set back",
-            places=known.places,
-        )
+        about = self.group, self.member, known.start_ms, known.end_ms
+        what = f"in the file of {self.member} {which} before what is up to {seconds(known.back_ms)} older"
+        summary = f"{what}: lines were moved, or its clock was set back"
+        return finding(FindingKind.ILLEGAL_TRANSITION, *about, summary=summary, places=known.places)
 
 
 def _add_moved(known: _File, seen: Seen, back_ms: int) -> None:

@@ -7,7 +7,7 @@ assignment, has left, or is closed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 from fsm.audit.follower import Rows, on
 from fsm.audit.limits import REORDER_MS
@@ -137,19 +137,10 @@ class Subscriptions(InstanceFollower):
 # -- rebalances ---------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Open:
-    at: At
-    cause: str
-    added: int = 0
-    removed: int = 0
-    epoch: int | None = None
-
-
 class Rebalances(InstanceFollower):
     def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
         super().__init__(consumer, owned)
-        self.open: _Open | None = None
+        self.open: MemberRebalance | None = None
         self.answered_epoch: int | None = None
         """The epoch of the coordinator's last response."""
 
@@ -159,32 +150,24 @@ class Rebalances(InstanceFollower):
     def _end(self, end_ms: int) -> Rows:
         rebalance, self.open = self.open, None
         if rebalance is not None:
-            yield MemberRebalance(
-                group=self.consumer.group,
-                member=self.consumer.member,
-                start_ms=rebalance.at.ts_ms,
-                end_ms=max(end_ms, rebalance.at.ts_ms),
-                epoch=rebalance.epoch,
-                added=rebalance.added,
-                removed=rebalance.removed,
-                cause=rebalance.cause,
-                place=rebalance.at.place,
-                timeout_ms=self.consumer.rebalance_timeout_ms,
-            )
+            timeout_ms = self.consumer.rebalance_timeout_ms
+            yield replace(rebalance, end_ms=max(end_ms, rebalance.start_ms), timeout_ms=timeout_ms)
 
-    def _begin(self, known: Known, cause: str) -> _Open:
-        if self.open is None:
-            self.open = _Open(known.at, cause)
-            self.consumer.turn_ms = known.at.ts_ms
-        if known.record.epoch is not None:
-            self.open.epoch = known.record.epoch
+    def _begin(self, known: Known, cause: str = "", *, added: int = 0, removed: int = 0) -> MemberRebalance:
+        """Begins a rebalance, or continues the one that has begun."""
+        (ts_ms, place, _), epoch, one = known.at, known.record.epoch, self.open
+        if one is None:
+            one = MemberRebalance(self.consumer.group, self.consumer.member, ts_ms, ts_ms, None, 0, 0, cause, place)
+            self.consumer.turn_ms = ts_ms
+        epoch = one.epoch if epoch is None else epoch
+        self.open = replace(one, epoch=epoch, added=one.added + added, removed=one.removed + removed)
         return self.open
 
     @on(Kind.RECONCILING)
     def _reconcile(self, known: Known) -> None:
-        rebalance = self._begin(known, "")
+        rebalance = self._begin(known)
         if self.consumer.facts.epoch_before_assignment:
-            rebalance.epoch = self.answered_epoch
+            self.open = replace(rebalance, epoch=self.answered_epoch)
 
     @on(Kind.HEARTBEAT_OK)
     def _answer(self, known: Known) -> None:
@@ -197,20 +180,20 @@ class Rebalances(InstanceFollower):
     @on(Kind.JOINED)
     def _on_joined(self, known: Known) -> None:
         if self.open is not None:
-            self.open.epoch = known.record.epoch
+            self.open = replace(self.open, epoch=known.record.epoch)
 
     @on(Kind.REVOKE_BEGIN)
     def _revoke(self, known: Known) -> None:
         leaves = self.consumer.closing_ms is not None
-        self._begin(known, "left" if leaves else "").removed += partition_count(known.record)
+        self._begin(known, "left" if leaves else "", removed=partition_count(known.record))
 
     @on(Kind.LOST_BEGIN)
     def _lose(self, known: Known) -> None:
-        self._begin(known, "lost").removed += partition_count(known.record)
+        self._begin(known, "lost", removed=partition_count(known.record))
 
     @on(Kind.ASSIGN_BEGIN)
     def _assign(self, known: Known) -> Rows:
-        self._begin(known, "").added += partition_count(known.record)
+        self._begin(known, added=partition_count(known.record))
         return self._end(known.at.ts_ms)
 
     @on(Kind.OWNED)
@@ -223,7 +206,7 @@ class Rebalances(InstanceFollower):
     @on(Kind.TRANSITION)
     def _transition(self, known: Known) -> Rows | None:
         if known.record.next_state == "RECONCILING":
-            self._begin(known, "")
+            self._begin(known)
         return self._stop(known) if known.record.next_state in ("STABLE", "FATAL", "UNSUBSCRIBED") else None
 
     @on(Kind.LEFT, Kind.CLOSE_END)
