@@ -50,7 +50,6 @@ def find_causes(hop: ObservedTransition) -> tuple[str, ...] | None:
 
 
 def find_illegal_transitions(hops: Iterable[ObservedTransition]) -> Iterator[Finding]:
-    """A finding for each illegal hop."""
     for hop in hops:
         if not has_table(hop.machine) or not hop.state:
             continue

@@ -41,8 +41,6 @@ class Observer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GroupAudit:
-    """The result of the audit of one group."""
-
     group: str
     members: Mapping[Source, Key]
     files: Mapping[str, FileFacts]
@@ -131,7 +129,6 @@ def _member_rows(
     names: Mapping[str, str],
     observer: Observer,
 ) -> Iterator[Row]:
-    """The rows of all members, member by member."""
     owned: dict[Key, list[tuple[Source, int]]] = {}
     for source, key in sorted(keys.items()):
         owned.setdefault(key._replace(rank=0), []).append((source, key.rank))

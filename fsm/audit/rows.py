@@ -91,7 +91,6 @@ class End(NamedTuple):
     how: Ended
     """`RESTARTED`, `HOLE` or `LOG_ENDED`. A close before that is in its records."""
     last: At
-    """Its last line."""
 
 
 class Begun(StrEnum):

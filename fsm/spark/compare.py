@@ -32,8 +32,6 @@ _NEEDED = ("groups", "incidents", "rebalances")
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """A group of one result."""
-
     group: str
     counts: Counts
     incidents: Counter[tuple[str, str]]
@@ -126,7 +124,6 @@ def _count_by_kind(kinds: Counter[tuple[str, str]]) -> tuple[tuple[str, str, int
 
 
 def _side(folder: Path) -> Side:
-    """The totals of a result."""
     document = _head(folder / MARK)
     inputs, metrics = document["inputs"], document["metrics"]
     kinds = {(one["severity"], one["kind"]): one["count"] for one in metrics["findings"]}

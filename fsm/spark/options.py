@@ -60,7 +60,6 @@ class Options:
         return not self.groups or group in self.groups or self._without_cluster(group) in self.groups
 
     def lag_of(self, group: str) -> Mapping[Partition, Sequence[Measured]]:
-        """The measured lag of the group."""
         return self.lag.get(group) or self.lag.get(self._without_cluster(group)) or {}
 
     def _without_cluster(self, group: str) -> str:

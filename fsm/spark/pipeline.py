@@ -88,7 +88,6 @@ class Plan:
     """The folder of the result."""
     options: Options
     gone: Missing
-    """Missing rotated files."""
     cut: bool
     """Some files are cut into pieces."""
 
@@ -371,10 +370,8 @@ def findings(work: Path) -> Iterator[Finding]:
 
 
 def incidents(work: Path) -> Iterator[Incident]:
-    """All incidents in order."""
     return merge_sorted(*rows_of(work, "incidents", Incident), key=rank_incident)
 
 
 def overviews(work: Path) -> Iterator[Overview]:
-    """All groups by name."""
     return merge_sorted(*rows_of(work, "groups", Overview), key=attrgetter("group"))

@@ -239,7 +239,6 @@ def _cluster(root: Path, path: Path, *, folder: bool) -> str:
 
 
 def list_formats(options: Options) -> Sequence[Format]:
-    """The expected formats."""
     chosen = [one for one in formats() if options.format in ("auto", one.name)]
     return in_layout(chosen, options.layout) if options.layout else chosen
 

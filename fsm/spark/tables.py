@@ -208,7 +208,6 @@ class Tables:
         self._record_rows = 0
 
     def add(self, name: str, rows: Iterable[Any]) -> None:
-        """Adds rows to a table."""
         for row in rows:
             held = self._held.setdefault(name, [])
             held.append(row)

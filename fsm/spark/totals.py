@@ -56,8 +56,6 @@ class Dwell(NamedTuple):
 
 
 class Durations:
-    """A histogram of durations in ms."""
-
     def __init__(self) -> None:
         self.counts: Counter[int] = Counter()
         self.total_ms = 0

@@ -218,7 +218,6 @@ def _find_groups(facts: Sequence[Facts]) -> Callable[[Facts], str]:
 
 
 def _find_logs(facts: Sequence[Facts]) -> dict[Source, _Log]:
-    """The log of each source of a client."""
     of_file: dict[str, list[Facts]] = {}
     for fact in facts:
         of_file.setdefault(fact.file, []).append(fact)
@@ -260,7 +259,6 @@ _MOST_PROGRAMS = 1000
 
 
 def members(group: str, client_id: str, facts: Sequence[Facts], log_of: Mapping[Source, _Log]) -> dict[_Log, Key]:
-    """The member of each log of a client."""
     logs = _spans((log_of[f.source], f) for f in facts)
     ids = _spans((f.member_id, f) for f in facts if f.member_id)
     holds: dict[_Log, set[str]] = {log: set() for log in logs}

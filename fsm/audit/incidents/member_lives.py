@@ -45,8 +45,6 @@ class _Shared(NamedTuple):
 
 
 class MemberLives:
-    """The lives of all members of a group."""
-
     def __init__(self, lives: Iterable[Life], away: Iterable[CoordinatorAway] = ()) -> None:
         self.away: dict[str, list[CoordinatorAway]] = {}
         for one in away:

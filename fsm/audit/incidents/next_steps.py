@@ -200,7 +200,6 @@ ERRORS = {
 
 
 def step_of(found: Finding, cause: Cause) -> Step:
-    """The step for a finding with this cause."""
     if cause is Cause.FATAL_ERROR and found.kind is FindingKind.MEMBER_OUT_FOR_GOOD:
         named = next((step for error, step in ERRORS.items() if error in found.summary), None)
         if named is not None:

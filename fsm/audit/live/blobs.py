@@ -33,14 +33,12 @@ Lines = dict[tuple[str, int], tuple[int, str]]
 
 
 def pack(state: Any) -> bytes:
-    """Pickles a state."""
     out = io.BytesIO()
     _Pickler(out).dump(state)
     return out.getvalue()
 
 
 def unpack(data: bytes) -> Any:
-    """The state packed by `pack`."""
     return _Unpickler(io.BytesIO(data)).load()
 
 

@@ -39,8 +39,6 @@ SETTLE_MS = 900_000
 
 @dataclass(slots=True)
 class FileOfGroup:
-    """The facts of one file about a group."""
-
     file_facts: FileFacts
     gone: tuple[int, ...]
     settled: int = 0
@@ -374,7 +372,6 @@ class GroupState:
         return self.key.startswith(OF_FILE)
 
     def report_file(self) -> list[Finding]:
-        """The findings about the file, if this is the state of a file."""
         pieces = [PieceSummary(*self.summary)] if self.summary else []
         found = list(unparsed.report_file(pieces, self.homeless)) if pieces else []
         file, at_ms = self.key.removeprefix(OF_FILE), max((one.last_ms or 0 for one in pieces), default=0)

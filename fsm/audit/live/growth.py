@@ -113,7 +113,6 @@ class FileReader:
     """Reads the new parts of growing files."""
 
     formats: tuple[Format, ...]
-    """Expected formats."""
     zone: tzinfo
     min_understood: float
 

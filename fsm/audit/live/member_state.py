@@ -55,8 +55,6 @@ class Kept(NamedTuple):
 
 
 class Follow(NamedTuple):
-    """The arguments for following the members of a group."""
-
     make: Callable[[Key], MemberFollower | SharedFollower]
     gone: Missing
     names: Mapping[str, str]
@@ -65,8 +63,6 @@ class Follow(NamedTuple):
 
 @dataclass(slots=True)
 class MemberState:
-    """The saved state of one member."""
-
     key: Key
     sources: dict[Source, int]
     """Its sources, with the rank of each file."""
@@ -143,7 +139,6 @@ class MemberState:
         return fresh
 
     def rename(self, names: Mapping[str, str]) -> None:
-        """Renames files."""
         self.sources = {_rename(source, names): rank for source, rank in self.sources.items()}
         if any(source[2] in names.values() for source in self.sources):
             self.states = [(ms, blobs.rename(data, names)) for ms, data in self.states]
@@ -307,13 +302,11 @@ def end_ms_of(item: Item) -> int:
 
 
 def keep(chunk: Chunk, *, is_open: bool) -> Kept:
-    """Compresses a chunk."""
     last_ms = unpack(chunk.packed)[-1][TIME]
     return Kept(chunk._replace(packed=zlib.compress(chunk.packed, 1)), last_ms, is_open)
 
 
 def unpack_kept(kept: Kept) -> list[Packed]:
-    """The records of a kept chunk."""
     return unpack(zlib.decompress(kept.chunk.packed))
 
 

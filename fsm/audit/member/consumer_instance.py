@@ -144,7 +144,6 @@ class ConsumerInstance(Process):
 
     @property
     def ordered(self) -> bool:
-        """Whether it is `in_order` or `interleaved`."""
         return self.order is Order.KNOWN or self.order is Order.INTERLEAVED
 
     @property

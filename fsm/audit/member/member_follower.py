@@ -49,8 +49,6 @@ _LATER_ENDS, _BEGINS = (Kind.OWNED, Kind.DROPPED), (Kind.ADDED, Kind.STARTED, Ki
 
 
 class ConsumerFollower:
-    """Follows one instance of a consumer."""
-
     def __init__(
         self, group: str, member: str, limits: Limits, begin: Begin, before: ConsumerFollower | None = None
     ) -> None:

@@ -33,7 +33,6 @@ class Subscriptions(InstanceFollower):
         """For a client that does not print its subscription: since when it owns no partition of a topic any more."""
         self.open: dict[_Subscribed, At] = {}
         self.is_logged = False
-        """The subscription was logged."""
         self.stale: set[_Subscribed] = set()
         """Subscribed topics that are missing so far in the list that is being read."""
         self.stale_ms = 0

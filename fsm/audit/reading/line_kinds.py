@@ -67,7 +67,6 @@ class Lines(NamedTuple):
 
 
 def split_lines(block: Block, known: Knowledge) -> Lines:
-    """The lines of a block, and their kinds."""
     lines = Lines(*block[:3], line_bounds(block.data), np.empty(0, np.uint8))
     return lines._replace(kinds=known.kinds(lines))
 
@@ -102,7 +101,6 @@ class Knowledge:
         self._by_beginning = {reach: Beginnings(reach) for reach in np.unique(self._reach).tolist() if reach}
 
     def kinds(self, lines: Lines) -> Kinds:
-        """The kind of each line."""
         cells = np.frombuffer(lines.data + _PAD, np.uint8)
         first = cells[lines.bounds[:-1]]
         kinds = _WITHOUT_HEADER.take(first)

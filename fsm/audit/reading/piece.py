@@ -245,8 +245,6 @@ def _count(counts: Mapping[str, int], key: str, by: int = 1) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PieceRecords:
-    """The content of one piece."""
-
     summary: PieceSummary
     facts: Sequence[Facts]
     """Of members only."""
@@ -326,8 +324,6 @@ def signs_of_formats(formats: Iterable[Format]) -> Words:
 
 
 class SourceRecords:
-    """The rows of a piece by source."""
-
     def __init__(self, piece: Piece, cluster: str = "") -> None:
         self.piece = piece
         self.cluster = cluster

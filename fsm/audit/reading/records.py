@@ -88,7 +88,6 @@ def pack(source: Source, piece: int, rows: Iterable[Row]) -> Iterator[Chunk]:
 
 
 def unpack(packed: bytes) -> list[Row]:
-    """The rows of a chunk."""
     rows: list[Row] = marshal.loads(packed)  # noqa: S302  written by `pack` of this audit
     return rows
 

@@ -208,7 +208,6 @@ class Scanner:
 
 
 def parse_all(entries: Iterable[Entry], zone: tzinfo) -> Iterator[Parsed]:
-    """The parsed entries."""
     return (_parse(entry, zone) for entry in entries)
 
 

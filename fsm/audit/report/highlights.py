@@ -109,8 +109,6 @@ class Highlights:
         return len(self.workers.get(member) or first) > SPANS
 
     def round_views(self) -> tuple[views.RoundView, ...]:
-        """Rounds by time."""
-
         def view(key: tuple[int, str], one: _Round) -> views.RoundView:
             leader = _MEMBER_ID_END.sub("", key[1])
             held, revoked = len(one.held), len(one.revoked)

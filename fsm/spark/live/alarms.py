@@ -21,7 +21,6 @@ from pathlib import Path
 from fsm.audit.live.changes import Change
 
 COMMAND_S = 30
-"""Timeout of the command of an alarm."""
 WAITING = 1000
 """Most waiting alarms; further ones are counted and dropped."""
 
@@ -34,7 +33,6 @@ class Alarms:
         self.command = tuple(command)
         self.command_s = command_s
         self.dropped = 0
-        """Number of dropped alarms."""
         self._new = threading.Event()
         self._ends = threading.Event()
         with self._open() as store:

@@ -83,7 +83,6 @@ class Look(NamedTuple):
 
 
 def look_at(found: Iterable[Source]) -> dict[str, Look]:
-    """The `Look` of each existing file, by name."""
     return {source.name: look for source in found if (look := _look(source)) is not None}
 
 

@@ -79,7 +79,6 @@ class LocalBatches:
 
     @property
     def offsets(self) -> plan.Offsets:
-        """The offsets of the last batch."""
         (last,) = self.store.execute("select max(id) from batch").fetchone()
         return {} if last is None else self._offsets(last)
 

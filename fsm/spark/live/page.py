@@ -48,7 +48,6 @@ def draw_file(out: Path, file: str, found: Sequence[Finding]) -> None:
 
 
 def inputs_of(offsets: Offsets, totals: Totals) -> dict[str, Any]:
-    """The inputs, as in the document of an audit."""
     return {
         "files": len(offsets),
         "bytes": sum(one.size for one in offsets.values()),
@@ -61,13 +60,10 @@ def inputs_of(offsets: Offsets, totals: Totals) -> dict[str, Any]:
 
 
 class Page:
-    """The page."""
-
     def __init__(self, followed: Followed) -> None:
         self.followed = followed
         self.kept = Kept(followed.checkpoint)
         self.offsets: Offsets = {}
-        """The last known offsets."""
         self.reached: Callable[[], Offsets] = lambda: self.offsets
         """Returns the current offsets; states of earlier offsets may have been removed."""
         self._written_s: float | None = None

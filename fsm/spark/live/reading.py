@@ -102,7 +102,6 @@ def _find(part: Part) -> Path | None:
 
 
 def reader_of(options: Options) -> FileReader:
-    """The reader for these options."""
     return FileReader(tuple(list_formats(options)), options.zone, options.min_understood)
 
 

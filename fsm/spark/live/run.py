@@ -78,7 +78,6 @@ def follow_logs(followed: Followed, report: OnAlarms, look: Look = lambda _: Non
 
 
 def _list_outputs(followed: Followed) -> list[Path]:
-    """The folders that are written to."""
     out, below = followed.out, followed.checkpoint
     return [out, out / FINDINGS, out / PARQUET, out / FOLDER, below / "files", below / "names"]
 

@@ -39,11 +39,9 @@ class Counts(NamedTuple):
     """Counts of a batch for the metrics."""
 
     files: int
-    """Followed files."""
     read_bytes: int
     """Bytes read of them so far."""
     judged: int
-    """Groups judged in the batch."""
 
 
 class Sink:

@@ -113,7 +113,6 @@ def find_files(followed: Followed) -> list[sources.Source]:
 
 
 def unreadable_files(followed: Followed) -> list[Unreadable]:
-    """The files that cannot be read."""
     return _files(followed.paths, followed.out, followed.options)[1]
 
 
