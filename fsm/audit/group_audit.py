@@ -26,6 +26,7 @@ from fsm.audit.limits import Limits
 from fsm.audit.member.member_follower import MemberFollower, SharedFollower
 from fsm.audit.reading.certainty import FileFacts, lower_uncertain
 from fsm.audit.reading.records import GroupRecords, Line, Source
+from fsm.audit.reading.routing import Received
 from fsm.audit.rows import GroupRows, ObservedTransition, Place, Seen
 from fsm.audit.weak_spots import name_weak_spots
 
@@ -55,39 +56,27 @@ class GroupAudit:
 
 
 def audit_group(
-    group: str,
-    facts: Iterable[Facts],
-    records: GroupRecords,
-    limits: Limits,
-    *,
-    gone: Missing,
-    names: Mapping[str, str],
-    files: Mapping[str, FileFacts],
-    observer: Observer,
+    group: str, read: Received, limits: Limits, gone: Missing, *, names: Mapping[str, str], observer: Observer
 ) -> GroupAudit:
     """Judges one group. `gone`: missing rotated files. `names`: topic names by topic id."""
-    known = list(facts)
-    keys = identify(known)
-    rows = _member_rows((limits, gone), keys, records, names, observer)
-    return judge_rows(
-        group, rows, limits, keys=keys, facts=known, records=records, names=names, files=files, observer=observer
-    )
+    keys = identify(read.facts)
+    rows = _member_rows((limits, gone), keys, read.records, names, observer)
+    return judge_rows(group, rows, read, keys, limits, names=names, observer=observer)
 
 
 def judge_rows(
     group: str,
     member_rows: Iterable[Row],
+    read: Received,
+    keys: Mapping[Source, Key],
     limits: Limits,
     *,
-    keys: Mapping[Source, Key],
-    facts: Iterable[Facts],
-    records: GroupRecords,
     names: Mapping[str, str],
-    files: Mapping[str, FileFacts],
     observer: Observer,
     known_lines: Mapping[tuple[str, int], tuple[int, str]] = MappingProxyType({}),
 ) -> GroupAudit:
-    """Judges a group by the rows of its members' followers. `known_lines`: lines that `records` no longer holds."""
+    """Judges a group by the rows of its members' followers. `known_lines`: lines that its records no longer have."""
+    records = read.records
     rows = GroupRows(spool=records.spool)
     findings: list[Finding] = []
     for row in member_rows:
@@ -99,19 +88,19 @@ def judge_rows(
         else:
             rows.add(row)
     findings += judge(group, rows, limits)
-    from_coordinator = _coordinator_records(records, _member_ids(facts, keys), names)
+    from_coordinator = _coordinator_records(records, _member_ids(read.facts, keys), names)
     given = list(find_assignments(group, (one for one in from_coordinator if one.record.ts_ms > 0)))
     if from_coordinator:
         findings = list(_with_coordinator(findings, from_coordinator, given, limits.clock_skew_ms))
     named = name_weak_spots(findings, rows, from_coordinator, given, limits.clock_skew_ms)
-    findings = list(lower_uncertain(named, files, keys))
+    findings = list(lower_uncertain(named, read.files, keys))
     shown = {Place(e.file, e.offset) for found in findings for e in found.evidence}
     lines = {place: Line(*known_lines[place]) for place in shown if place in known_lines}
     lines |= records.lines(shown - lines.keys())
     return GroupAudit(
         group,
         keys,
-        files,
+        read.files,
         rows,
         # Two machines of one member may be stuck in states of the same name: one finding is enough.
         findings=with_ids(dict.fromkeys(_with_text(found, lines) for found in in_order(findings))),
@@ -173,7 +162,7 @@ def _with_coordinator(
     statements = evidence.find_statements(records)
     for found in findings:
         stated = evidence.add_statements(found, statements.get(found.member, ()), skew_ms)
-        yield evidence.add_handover(stated, evidence.find_spans(given, stated, skew_ms), skew_ms)
+        yield evidence.add_handover(stated, given, skew_ms)
 
 
 def _with_text(found: Finding, lines: Mapping[Place, Line]) -> Finding:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice, takewhile
 from operator import attrgetter, itemgetter
 from typing import NamedTuple, TypeVar
 
 from fsm.audit.findings import Cause, Finding, FindingKind, finding
 from fsm.audit.limits import MERGE_MS, UNDATED_MS
-from fsm.audit.rows import Interval, Place
+from fsm.audit.rows import UNLOGGED_ENDS, Interval, Life, Place
 from fsm.trace import Partition
 
 FOREVER_MS = 1 << 60
@@ -49,7 +49,22 @@ class Gap(NamedTuple):
 
 
 Spans = Iterable[tuple[int, int]]
+Lives = Mapping[tuple[str, int], Life]
+"""By member and number."""
 _Part = TypeVar("_Part", Overlap, Gap)
+
+
+def life_of(interval: Interval | None, lives: Lives) -> Life | None:
+    return lives.get((interval.member, interval.life)) if interval is not None else None
+
+
+def find_gone_ms(last: Interval, acted_ms: int, lives: Lives, session_ms: int) -> int:
+    """When the owner of an interval was gone: at its end, or if that was not logged, one session before the coordinator
+    acted, if that is later. `session_ms` is the default of the session timeout."""
+    life = life_of(last, lives)
+    if last.ended not in UNLOGGED_ENDS or life is None or not life.in_group:
+        return last.end_ms
+    return max(last.end_ms, acted_ms - (life.session_timeout_ms or session_ms))
 
 
 def merge_spans(spans: Spans) -> list[tuple[int, int]]:

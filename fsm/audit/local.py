@@ -88,19 +88,8 @@ def audit_pieces(pieces: Iterable[PieceRecords], limits: Limits) -> Audit:
     groups = []
     for group, own in groupby(in_order_of(rows, BY_GROUP), key=attrgetter("key")):
         if group and not group.startswith(OF_FILE):
-            records, facts, file_facts = receive(own, spool())  # rows may be spilled there
-            groups.append(
-                audit_group(
-                    group,
-                    facts,
-                    records,
-                    limits,
-                    gone=find_missing(files),
-                    names=names,
-                    files=file_facts,
-                    observer=kept,
-                )
-            )
+            read = receive(own, spool())  # rows may be spilled there
+            groups.append(audit_group(group, read, limits, find_missing(files), names=names, observer=kept))
     return Audit([one for one in groups if one.members], kept.seen, kept.transitions)
 
 

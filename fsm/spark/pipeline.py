@@ -203,14 +203,12 @@ def _judge_group(
 ) -> None:
     totals, tables, options = observer.totals, observer.tables, plan.options
     with spool() as held:
-        records, facts, files = receive(rows, held)
-        audit = audit_group(
-            group, facts, records, options.limits, gone=plan.gone, names=names, files=files, observer=observer
-        )
+        read = receive(rows, held)
+        audit = audit_group(group, read, options.limits, plan.gone, names=names, observer=observer)
         audit = replace(audit, findings=options.choose(add_lag(audit.findings, options.lag_of(group))))
         if options.known:
             audit = replace(audit, findings=plan.drop_known(audit.findings, find_incidents(audit), totals))
-        for chunk, own in records.chunks():
+        for chunk, own in read.records.chunks():
             tables.add_records(group, chunk, own, audit.members.get(chunk.source))
         its = audit.rows
         tables.add("intervals", its.intervals)

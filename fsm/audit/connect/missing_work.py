@@ -15,11 +15,11 @@ coordinator acted (the begin of the delay, or the next start), whichever is late
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from fsm.audit.findings import Cause
-from fsm.audit.intervals import FOREVER_MS, Gap, Overlap, clip, length_ms, merge_spans
+from fsm.audit.intervals import FOREVER_MS, Gap, Lives, Overlap, clip, find_gone_ms, length_ms, life_of, merge_spans
 from fsm.audit.limits import SETTLED_MS, Limits
 from fsm.audit.rows import UNLOGGED_ENDS, UNOWNED_BEGINS, Begun, Ended, Interval, Life
 from fsm.audit.wording import UNIT, seconds
@@ -33,8 +33,6 @@ EDGES_MS = 250
 """Largest difference, of both ends together, between real work and the lines of its stop and start."""
 READ_WITHIN_MS = 1000
 """Workers read one record of the config topic within this time."""
-
-Lives = Mapping[tuple[str, int], Life]
 
 
 class _Unit(NamedTuple):
@@ -107,11 +105,8 @@ def _find_hole_before(new: Interval | None, last: Interval | None, unit: _Unit) 
 
 
 def _find_end_ms(last: Interval, end_ms: int, unit: _Unit) -> int:
-    life = unit.lives.get((last.member, last.life))
-    if last.ended not in UNLOGGED_ENDS or life is None or not life.in_group:
-        return last.end_ms
     acted_ms = next((wait.start_ms for wait in unit.waits if last.end_ms <= wait.start_ms < end_ms), end_ms)
-    return max(last.end_ms, acted_ms - (life.session_timeout_ms or SESSION_TIMEOUT_MS))
+    return find_gone_ms(last, acted_ms, unit.lives, SESSION_TIMEOUT_MS)
 
 
 def _gap(hole: _Hole, wanted_ms: int, unit: _Unit, unlogged: tuple[int, int]) -> Gap:
@@ -145,7 +140,7 @@ def _cause(hole: _Hole, wanted_ms: int, waited_ms: int, unit: _Unit) -> Cause:
         return Cause.SCHEDULED_DELAY
     if old.ended in UNLOGGED_ENDS:
         return Cause.KILLED
-    receiver = _life(hole.new, unit)
+    receiver = life_of(hole.new, unit.lives)
     learns_ms = receiver.heartbeat_interval_ms if receiver is not None else None
     if learns_ms is not None and wanted_ms <= learns_ms + SETTLED_MS:
         return Cause.HEARTBEAT_INTERVAL
@@ -160,7 +155,7 @@ def _is_sure(hole: _Hole, cause: Cause, wanted_ms: int, unit: _Unit, unlogged: t
         return False
     if cause is Cause.FATAL_ERROR:
         return True
-    life = _life(hole.new, unit)
+    life = life_of(hole.new, unit.lives)
     if hole.new is None or life is None:
         return False  # a worker without a log may have it
     if cause is Cause.NEW_WORK:
@@ -169,7 +164,7 @@ def _is_sure(hole: _Hole, cause: Cause, wanted_ms: int, unit: _Unit, unlogged: t
         return prompt and wanted_ms > (life.max_poll_interval_ms or REBALANCE_TIMEOUT_MS)
     if cause is Cause.REVOKED and hole.new.member == hole.begin.member:
         return False  # a leader revokes a unit for another worker
-    gone = _life(hole.old, unit)
+    gone = life_of(hole.old, unit.lives)
     left_ms = gone.end_ms if gone is not None and cause is Cause.WORKER_STOPPED else hole.begin.end_ms
     return cause not in (Cause.REVOKED, Cause.WORKER_STOPPED) or _is_prompt(hole.new, left_ms, life)
 
@@ -178,10 +173,6 @@ def _is_prompt(new: Interval, free_ms: int, receiver: Life) -> bool:
     """Whether the next round assigned the unit to this worker; else one without a log may have had it in between."""
     learns_ms = receiver.heartbeat_interval_ms or HEARTBEAT_INTERVAL_MS
     return new.turn_ms is None or new.turn_ms - free_ms <= learns_ms + SETTLED_MS
-
-
-def _life(interval: Interval | None, unit: _Unit) -> Life | None:
-    return unit.lives.get((interval.member, interval.life)) if interval is not None else None
 
 
 # -- words --------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from fsm.audit.findings import Cause, Finding, FindingKind, Severity
 from fsm.audit.wording import names
 from fsm.logs.programs.broker import MEMBER
 from fsm.render.wording import lasting
-from fsm.trace import Kind, Partition
+from fsm.trace import Kind
 
 BEFORE_MS = 10_000
 """A removed member learns of it with its next heartbeat, when its partitions may have been reassigned already."""
@@ -98,11 +98,6 @@ HELD = 50
 """Most assignments of one partition that are used for one finding: the last ones."""
 
 
-def choose_partition(found: Finding) -> Partition | None:
-    """The first partition, which represents all that were handed over together; None for other kinds."""
-    return found.partitions[0] if found.kind in ABOUT_OWNERS and found.partitions else None
-
-
 def _gives_up(one: Assignment, found: Finding) -> bool:
     """Whether the member was sent to revoke a finding's partition, and had not acknowledged that yet."""
     return found.partitions[0] in one.revoked
@@ -117,8 +112,11 @@ def _was_left_out(one: Assignment, found: Finding) -> bool:
 
 
 def find_spans(own: Iterable[Assignment], found: Finding, skew_ms: int) -> list[Assignment]:
-    """The current assignments of a finding's partition around its time. `own` are those of its group."""
-    wanted = choose_partition(found)
+    """The current assignments of a finding's first partition around its time; it represents all that were handed over
+    together. `own` are those of its group."""
+    if found.kind not in ABOUT_OWNERS or not found.partitions:
+        return []
+    wanted = found.partitions[0]
     first_ms, last_ms = find_handover_time(found, skew_ms)
     spans = (a for a in own if a.which is AssignmentKind.CURRENT and (wanted in a.partitions or wanted in a.revoked))
     near = (s for s in spans if s.start_ms <= last_ms and (s.end_ms is None or s.end_ms >= first_ms))
@@ -135,12 +133,11 @@ def find_handover_time(found: Finding, skew_ms: int) -> tuple[int, int]:
     return found.start_ms - BEFORE_MS - skew_ms, last_ms + skew_ms
 
 
-def add_handover(found: Finding, spans: Iterable[Assignment], skew_ms: int) -> Finding:
-    """The finding with the coordinator's view of its partition. `spans` are from `find_spans`, in any order."""
-    own = sorted(spans, key=_order)
-    return (
-        _add_reassignment(found, own, skew_ms) if found.kind is FindingKind.DOUBLE_OWNERSHIP else _add_owner(found, own)
-    )
+def add_handover(found: Finding, given: Iterable[Assignment], skew_ms: int) -> Finding:
+    """The finding with the coordinator's view of its partition; `given` are the assignments of its group."""
+    own = find_spans(given, found, skew_ms)
+    is_double = found.kind is FindingKind.DOUBLE_OWNERSHIP
+    return _add_reassignment(found, own, skew_ms) if is_double else _add_owner(found, own)
 
 
 def _add_reassignment(found: Finding, own: Sequence[Assignment], skew_ms: int) -> Finding:

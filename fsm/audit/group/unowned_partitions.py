@@ -21,7 +21,7 @@ The order of the input does not matter. Gaps of several partitions are merged by
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
 from fsm.audit.connect import missing_work
@@ -30,16 +30,19 @@ from fsm.audit.group.coverage import find_coverage, find_unlogged_ms
 from fsm.audit.intervals import (
     FOREVER_MS,
     Gap,
+    Lives,
     clip,
+    find_gone_ms,
     finding_of_run,
     group_by_pair,
     group_by_partition,
     length_ms,
+    life_of,
     merge_spans,
     split_runs,
 )
 from fsm.audit.limits import CONSUMER_HEARTBEAT_INTERVAL_MS, DEFAULT_SESSION_TIMEOUT_MS, SETTLED_MS, Limits
-from fsm.audit.rows import UNLOGGED_ENDS, UNOWNED_BEGINS, Begun, Ended, GroupRows, Interval, Life, Subscription
+from fsm.audit.rows import UNLOGGED_ENDS, UNOWNED_BEGINS, Begun, Ended, GroupRows, Interval, Subscription
 from fsm.audit.wording import names, seconds
 from fsm.protocol import topic_patterns
 
@@ -47,8 +50,6 @@ UNLESS_LOG_MISSING = ", unless a member had them whose log is missing"
 """Ends the summary of a gap that exists only if no log is missing."""
 LEAVING_MS = 15_000
 """Partitions given up this long before the end of a closed life are given up because the member leaves."""
-Lives = Mapping[tuple[str, int], Life]
-"""By member and number."""
 
 
 def find_unowned(group: str, rows: GroupRows, limits: Limits) -> Iterator[Finding]:
@@ -127,10 +128,7 @@ def _find_end_ms(last: Interval, next_ms: int, lives: Lives) -> int:
     """
     if last.ended is Ended.REVOKED and not last.end_exact:
         return next_ms
-    life = lives.get((last.member, last.life))
-    if last.ended not in UNLOGGED_ENDS or life is None or not life.in_group:
-        return last.end_ms
-    return max(last.end_ms, next_ms - (life.session_timeout_ms or DEFAULT_SESSION_TIMEOUT_MS))
+    return find_gone_ms(last, next_ms, lives, DEFAULT_SESSION_TIMEOUT_MS)
 
 
 def _went_to_unlogged_member(old: Interval, new: Interval | None, lives: Lives) -> bool:
@@ -149,7 +147,7 @@ def _went_to_unlogged_member(old: Interval, new: Interval | None, lives: Lives) 
     if new is None:
         return True
     if new.member == old.member:
-        life = lives.get((old.member, old.life))
+        life = life_of(old, lives)
         return life is not None and life.end_ms - old.end_ms > SETTLED_MS
     interval_ms = _heartbeat_interval_ms(new, lives)
     learns_ms = CONSUMER_HEARTBEAT_INTERVAL_MS if interval_ms is None else interval_ms
@@ -157,7 +155,7 @@ def _went_to_unlogged_member(old: Interval, new: Interval | None, lives: Lives) 
 
 
 def _heartbeat_interval_ms(owner: Interval | None, lives: Lives) -> int | None:
-    life = lives.get((owner.member, owner.life)) if owner is not None else None
+    life = life_of(owner, lives)
     return life.heartbeat_interval_ms if life is not None else None
 
 
@@ -170,7 +168,7 @@ def _cause(old: Interval, new: Interval | None, lasted_ms: int, lives: Lives) ->
         return Cause.TOPIC_DELETED
     if old.ended is Ended.LOST:
         return Cause(old.void_cause) if old.void_cause else Cause.FENCED
-    life = lives.get((old.member, old.life))
+    life = life_of(old, lives)
     leaves = life is not None and life.ended is Ended.CLOSED and old.end_ms >= life.end_ms - LEAVING_MS
     if life is not None and leaves and life.instance_id:
         return Cause.STATIC_MEMBER_AWAY

@@ -26,7 +26,17 @@ from fsm.audit.reading import unparsed
 from fsm.audit.reading.certainty import FileFacts
 from fsm.audit.reading.piece import PieceSummary
 from fsm.audit.reading.records import GroupRecords, Source, spool
-from fsm.audit.reading.routing import BY_GROUP, COORDINATOR, FACTS, OF_FILE, SUMMARY, Sent, in_order_of, values_of
+from fsm.audit.reading.routing import (
+    BY_GROUP,
+    COORDINATOR,
+    FACTS,
+    OF_FILE,
+    SUMMARY,
+    Received,
+    Sent,
+    in_order_of,
+    values_of,
+)
 from fsm.audit.rows import Begun, Ended, GroupRows, Interval, Life, Seen, Subscription
 
 FURTHEST_ZONE_MS = 14 * 3_600_000
@@ -208,18 +218,9 @@ class GroupState:
             records = GroupRecords(held)
             for one in self.coordinators:
                 records.add(one.chunk._replace(packed=zlib.decompress(one.chunk.packed)), coordinator=True)
-            return judge_rows(
-                self.key,
-                self._rows(observer, lines),
-                limits,
-                keys=keys,
-                facts=facts,
-                records=records,
-                names=names,
-                files={name: one.file_facts for name, one in self.files.items()},
-                observer=observer,
-                known_lines=lines,
-            )
+            read = Received(records, facts, {name: one.file_facts for name, one in self.files.items()})
+            rows = self._rows(observer, lines)
+            return judge_rows(self.key, rows, read, keys, limits, names=names, observer=observer, known_lines=lines)
 
     def _rows(self, observer: Observer, lines: blobs.Lines) -> Iterator[Any]:
         """The rows of all members; their records go to the observer."""

@@ -102,8 +102,17 @@ def describe_file(pieces: Sequence[PieceSummary], min_understood: float) -> File
     return FileFacts(sum(one.missed for one in pieces), tuple(lost), tuple(doubted), tuple(sorted(since.items())))
 
 
-def receive(rows: Iterable[Sent], held: IO[bytes]) -> tuple[GroupRecords, list[Facts], dict[str, FileFacts]]:
-    """The rows of one group: its records, stored in `held`; the facts about its members; and about its files."""
+class Received(NamedTuple):
+    """What was read of one group."""
+
+    records: GroupRecords
+    facts: Sequence[Facts]
+    """About its members."""
+    files: Mapping[str, FileFacts]
+
+
+def receive(rows: Iterable[Sent], held: IO[bytes]) -> Received:
+    """The content of the rows of one group; its records are stored in `held`."""
     records = GroupRecords(held)
     facts: list[Facts] = []
     files: dict[str, FileFacts] = {}
@@ -114,4 +123,4 @@ def receive(rows: Iterable[Sent], held: IO[bytes]) -> tuple[GroupRecords, list[F
             files[row.chunk.file] = FileFacts(*about_file)
         else:
             records.add(row.chunk, coordinator=row.kind == COORDINATOR)
-    return records, facts, files
+    return Received(records, facts, files)
