@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
 
 from fsm.audit.local import Options, audit_files
+from fsm.audit.report.highlights import MEMBER_ID_END
 from fsm.audit.rows import GroupRows, Seen
 from fsm.audit.wording import UNIT, unit
 from fsm.connect.units import Unit
@@ -20,8 +20,6 @@ PICTURES = ("connect-bounced-worker-recorded",)
 TITLES = {PICTURES[0]: "A worker bounces, as Kafka 4.3.1 did it (scheduled.rebalance.max.delay.ms=9000)"}
 MARGIN_MS = 2_000
 """Time shown before and after the delay."""
-_NUMBER = re.compile(r"(?:-[0-9a-f]+){5}$")
-"""The UUID that a member id has after the client id."""
 
 
 def of_files(paths: Iterable[Path], options: Options | None = None) -> dict[str, Picture]:
@@ -80,7 +78,7 @@ def _rounds(records: Iterable[Seen]) -> Iterator[Mark]:
     for record, _ in records:
         if record.kind is Kind.TARGET and record.epoch is not None:
             settings = record.settings
-            leader = _name(_NUMBER.sub("", settings.get("leader", "")))
+            leader = _name(MEMBER_ID_END.sub("", settings.get("leader", "")))
             mark = Mark(record.ts_ms, record.epoch, leader, int(settings.get("delay_ms", "0")))
             first[record.epoch] = min(mark, first.get(record.epoch, mark))
     yield from (first[generation] for generation in sorted(first))

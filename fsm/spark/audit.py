@@ -14,8 +14,6 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from fsm.audit.findings import Finding
-from fsm.audit.incidents import Incident
 from fsm.audit.reading.certainty import Understood
 from fsm.audit.report.group_views import Overview
 from fsm.errors import InputError
@@ -155,15 +153,7 @@ def _write_result(inputs: Inputs, totals: Totals, plan: Plan) -> Result:
         "known_findings": totals.sums["known"],
     }
     metrics = totals.metrics()
-    _write_document(
-        work / MARK,
-        read,
-        metrics,
-        pipeline.overviews(work),
-        incidents=pipeline.incidents(work),
-        findings=pipeline.findings(work),
-        coordinators=coordinators,
-    )
+    _write_document(work, read, metrics, coordinators=coordinators)
     write_page(work, report(read, metrics, totals.trend, totals.sums["end_unknown"]), top=options.top)
     shutil.rmtree(work / "names", ignore_errors=True)
     return Result(read, metrics, options.master, tuple(totals.incidents))
@@ -203,25 +193,19 @@ def explain_nothing(files: int, first: str, totals: Totals, options: Options) ->
 # `audit.json`, streamed, in a fixed order.
 
 
-def _write_document(
-    path: Path,
-    inputs: Mapping[str, Any],
-    metrics: Mapping[str, Any],
-    groups: Iterable[Overview],
-    *,
-    incidents: Iterable[Incident],
-    findings: Iterable[Finding],
-    coordinators: bool,
-) -> None:
+def _write_document(work: Path, inputs: Mapping[str, Any], metrics: Mapping[str, Any], *, coordinators: bool) -> None:
     """Writes `{"inputs": {...}, "groups": [...], "incidents": [...], "findings": [...], "metrics": {...}}`.
 
     Members without logs are counted only if there are records of coordinators.
     """
-    with path.open("w", encoding="utf-8") as out:
+    from fsm.spark import pipeline
+
+    groups = (_describe_group(one, coordinators=coordinators) for one in pipeline.overviews(work))
+    with (work / MARK).open("w", encoding="utf-8") as out:
         out.write('{"inputs": ' + json.dumps(inputs))
-        _write_list(out, "groups", (_describe_group(one, coordinators=coordinators) for one in groups))
-        _write_list(out, "incidents", (one.to_json() for one in incidents))
-        _write_list(out, "findings", (one.to_json() for one in findings))
+        _write_list(out, "groups", groups)
+        _write_list(out, "incidents", (one.to_json() for one in pipeline.incidents(work)))
+        _write_list(out, "findings", (one.to_json() for one in pipeline.findings(work)))
         out.write(',\n"metrics": ' + json.dumps(metrics) + "}\n")
 
 

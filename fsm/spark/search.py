@@ -321,9 +321,7 @@ class SparkSearch(Search):
             "files": self.files.sizes, "liveness": self.journal,
         }  # fmt: skip
         table_files.write(self.folder / NOTE, json.dumps(note).encode())
-        for path in self.folder.glob("*.npz"):
-            if path.name != self.saved:
-                path.unlink()
+        self._remove_tables()
 
     def _resume(self, note: dict[str, Any]) -> None:
         take_up(self, note, self.memo)
@@ -337,6 +335,10 @@ class SparkSearch(Search):
     def _remove_others(self) -> None:
         """Removes the files that are not recorded."""
         self.files.remove_others()
+        self._remove_tables()
+
+    def _remove_tables(self) -> None:
+        """Removes all tables but the saved ones."""
         for path in self.folder.glob("*.npz"):
             if path.name != self.saved:
                 path.unlink()

@@ -6,11 +6,11 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from fsm.errors import InputError
 from fsm.logs import Format, formats
@@ -40,6 +40,7 @@ _RESULT = ("audit.json", "report.html", "findings.parquet")
 FOLLOWED = Path("checkpoint") / "follow.json"
 """The file that every result of a followed audit has."""
 _Identity = tuple[int, int]
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,13 +254,20 @@ def pack_bins(inputs: Inputs, split_bytes: int, cores: int, expected: Sequence[F
     pieces = ((source, piece) for source in inputs.sources for piece in _cut(source, most, expected))
     jobs = [Job(piece, s.name, s.cluster, _weight(piece, s.size)) for s, piece in pieces]
     wanted = 1 + sum(job.weight for job in jobs) // BIN_BYTES
-    loads = [(0, number) for number in range(min(len(jobs), wanted, BINS_A_CORE * cores))]
-    packed: list[list[Job]] = [[] for _ in loads]
-    for job in sorted(jobs, key=lambda job: (-job.weight, job.piece)):
-        load, emptiest = heappop(loads)
-        packed[emptiest].append(job)
-        heappush(loads, (load + job.weight + 1, emptiest))
+    largest_first = sorted(jobs, key=lambda job: (-job.weight, job.piece))
+    packed = deal(largest_first, min(len(jobs), wanted, BINS_A_CORE * cores), lambda job: job.weight + 1)
     return [sorted(own) for own in packed]
+
+
+def deal(items: Iterable[_T], bins: int, weight_of: Callable[[_T], int]) -> list[list[_T]]:
+    """The items in so many bins: one after the other, each in the emptiest."""
+    loads = [(0, number) for number in range(bins)]
+    dealt: list[list[_T]] = [[] for _ in loads]
+    for item in items:
+        load, emptiest = heappop(loads)
+        dealt[emptiest].append(item)
+        heappush(loads, (load + weight_of(item), emptiest))
+    return dealt
 
 
 def _cut(source: Source, most: int, expected: Sequence[Format]) -> list[Piece]:

@@ -33,6 +33,12 @@ BROKER_SETTINGS = {
 """The settings of consumer groups that replace classic ones."""
 
 K, C = FindingKind, Cause
+_STOP_IN_TIME = Step("Let the task's stop() end its work within {setting}", SHUTDOWN_TIMEOUT)
+_SHORTEN_CALLBACK = Step(
+    "Shorten the rebalance callback: commit and clean up outside of it, for the group waits no longer than {setting}",
+    MAX_POLL_INTERVAL,
+    "a7",
+)
 
 STEPS: dict[FindingKind | Cause | tuple[FindingKind, Cause], Step] = {
     # -- for any kind --
@@ -42,12 +48,7 @@ STEPS: dict[FindingKind | Cause | tuple[FindingKind, Cause], Step] = {
         MAX_POLL_INTERVAL,
         "a5",
     ),
-    C.SLOW_CALLBACK: Step(
-        "Shorten the rebalance callback: commit and clean up outside of it, for the group waits no longer than "
-        "{setting}",
-        MAX_POLL_INTERVAL,
-        "a7",
-    ),
+    C.SLOW_CALLBACK: _SHORTEN_CALLBACK,
     C.SESSION_EXPIRED: Step(
         "See why the process was silent (garbage collection, a host that stood still, the network); raise {setting} "
         "only if such pauses are to be survived",
@@ -117,9 +118,7 @@ STEPS: dict[FindingKind | Cause | tuple[FindingKind, Cause], Step] = {
     K.CONFIG_LAG: Step(
         "See why the worker cannot read the config topic to its end within {setting}", "worker.sync.timeout.ms"
     ),
-    K.TASK_ZOMBIE: Step("Let the task's stop() end its work within {setting}", SHUTDOWN_TIMEOUT),
-    (K.TASK_ZOMBIE, C.SLOW_CALLBACK): Step("Let the task's stop() end its work within {setting}", SHUTDOWN_TIMEOUT),
-    (K.RAN_TWICE, C.SLOW_CALLBACK): Step("Let the task's stop() end its work within {setting}", SHUTDOWN_TIMEOUT),
+    **dict.fromkeys((K.TASK_ZOMBIE, (K.TASK_ZOMBIE, C.SLOW_CALLBACK), (K.RAN_TWICE, C.SLOW_CALLBACK)), _STOP_IN_TIME),
     (K.UNASSIGNED_WORK, C.FATAL_ERROR): Step("Put right what the connector's error names, then restart what failed"),
     (K.UNASSIGNED_WORK, C.REVOKED): Step(
         "See what the next worker did meanwhile: a task that does not stop holds a round up for {setting}",
@@ -152,12 +151,7 @@ STEPS: dict[FindingKind | Cause | tuple[FindingKind, Cause], Step] = {
     ),
     K.FENCING_LOOP: Step("See in the broker's log why the coordinator refuses the member again and again"),
     K.LISTENER_ERROR: Step("Repair the rebalance callback: the client goes on without what it left undone", "", "a11"),
-    K.SLOW_CALLBACK: Step(
-        "Shorten the rebalance callback: commit and clean up outside of it, for the group waits no longer than "
-        "{setting}",
-        MAX_POLL_INTERVAL,
-        "a7",
-    ),
+    K.SLOW_CALLBACK: _SHORTEN_CALLBACK,
     K.RAN_TWICE: Step("Look at the workers' lines around it: which one was not told to stop"),
     K.UNASSIGNED_WORK: Step("Look at the leader's rounds around it: which worker it gave the work to"),
     K.STUCK_STATE: Step(

@@ -55,12 +55,8 @@ class ConsumerFollower:
         self.process = ConsumerInstance(group, member, begin.number, begin.at, begin.whole, begin.at, limits=limits)
         if begin.continues and before is not None:
             was = before.process
-            self.process.client_id, self.process.protocol, self.process.version = (
-                was.client_id,
-                was.protocol,
-                was.version,
-            )
-            self.process.settings = was.settings
+            self.process.client_id, self.process.settings = was.client_id, was.settings
+            self.process.protocol, self.process.version = was.protocol, was.version
         owned = OwnedPartitions(self.process)
         self.followers = tuple(one(self.process, owned) for one in _IN_ORDER)
         self.early: list[Known] = []

@@ -14,7 +14,7 @@ from fsm.audit.group import Rebalance
 from fsm.audit.group.coverage import Coverage
 from fsm.audit.group_audit import GroupAudit
 from fsm.audit.intervals import merge_spans
-from fsm.audit.report.highlights import SPANS, Highlights
+from fsm.audit.report.highlights import SPANS, Highlights, state_spans
 from fsm.audit.rows import UNOWNED_BEGINS, Begun, Ended, Interval
 from fsm.audit.wording import UNIT, unit
 from fsm.logs.programs.broker import CLASSIC
@@ -167,17 +167,18 @@ def _members(audit: GroupAudit, known: Overview, highlights: Highlights) -> tupl
     def view(member: str) -> views.MemberView:
         mine = lives[member]
         given = assigned.get(member, ())
+        states, states_hidden = highlights.spans(member, max(life.end_ms for life, _ in mine))
         return views.MemberView(
             member=member,
             client=max(life.client_id for life, _ in mine),
             protocol=max(life.protocol for life, _ in mine),
             version=max(life.version for life, _ in mine),
             coverage=_coverage(all(life.whole_start for life, _ in mine), mine[-1].end, missed[member]),
-            states=highlights.spans(member, max(life.end_ms for life, _ in mine)),
+            states=states,
             marks=tuple(highlights.marks.get(member, ())),
             target=_list_spans(given, AssignmentKind.TARGET, known.end_ms),
             current=_list_spans(given, AssignmentKind.CURRENT, known.end_ms),
-            states_hidden=highlights.has_more_states(member),
+            states_hidden=states_hidden,
         )
 
     shown = sorted(lives, key=rank)[:MEMBERS]
@@ -229,11 +230,7 @@ def _coordinator_lane(records: Iterable[CoordinatorRecord], end_ms: int) -> view
     if not epochs and not lost:
         return None
     steps = [record for record in epochs if record.next_state or record.epoch is not None]
-    untils = [record.ts_ms for record in steps[1:]] + [end_ms]
-    spans = tuple(
-        views.StateSpan(r.next_state or f"epoch {r.epoch}", r.ts_ms, max(r.ts_ms, until_ms))
-        for r, until_ms in zip(steps, untils, strict=False)
-    )
+    spans = tuple(state_spans([(r.ts_ms, r.next_state or f"epoch {r.epoch}") for r in steps], end_ms))
     marks = tuple(
         views.Mark(one.record.ts_ms, one.record.kind.value, f"{_name(one)} {one.record.detail}".strip()) for one in lost
     )

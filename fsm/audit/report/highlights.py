@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fsm.audit.rows import ObservedTransition, Seen
@@ -30,7 +31,7 @@ MARKED = frozenset(
     }
 )
 """Kinds of records that are marks in a member's lane."""
-_MEMBER_ID_END = re.compile(r"(?:-[0-9a-f]+){5}$")
+MEMBER_ID_END = re.compile(r"(?:-[0-9a-f]+){5}$")
 """The UUID after the client id in the member id of a Connect worker."""
 
 
@@ -91,26 +92,17 @@ class Highlights:
             round_.revoked.update(record.revoked)
             round_.failed |= settings.get("error", "0") != "0"
 
-    def spans(self, member: str, end_ms: int) -> tuple[views.StateSpan, ...]:
-        """The states of a member; of its first machine if it has two. Of a worker, those that INFO logs show."""
+    def spans(self, member: str, end_ms: int) -> tuple[tuple[views.StateSpan, ...], bool]:
+        """(the states of a member, whether some are left out): of its first machine if it has two; of a worker, those
+        that INFO logs show."""
         machines = self.states.get(member, {})
         steps = [(ts_ms, state) for ts_ms, _, _, state in sorted(machines[min(machines)])] if machines else []
         steps = self.workers.get(member) or steps
-        untils = [ts_ms for ts_ms, _ in steps[1:]] + [end_ms]
-        return tuple(
-            views.StateSpan(state, ts_ms, until_ms)
-            for (ts_ms, state), until_ms in zip(steps[:SPANS], untils, strict=False)
-        )
-
-    def has_more_states(self, member: str) -> bool:
-        """Whether `spans` leaves out states of a member."""
-        machines = self.states.get(member, {})
-        first = machines[min(machines)] if machines else []
-        return len(self.workers.get(member) or first) > SPANS
+        return tuple(state_spans(steps, end_ms)[:SPANS]), len(steps) > SPANS
 
     def round_views(self) -> tuple[views.RoundView, ...]:
         def view(key: tuple[int, str], one: _Round) -> views.RoundView:
-            leader = _MEMBER_ID_END.sub("", key[1])
+            leader = MEMBER_ID_END.sub("", key[1])
             held, revoked = len(one.held), len(one.revoked)
             return views.RoundView(
                 one.start_ms, key[0], leader, len(one.workers), one.version, one.delay_ms, held, revoked, one.failed
@@ -119,6 +111,13 @@ class Highlights:
         shown = [(key, view(key, one)) for key, one in sorted(self.rounds.items())]
         notable = sorted(shown, key=lambda s: (not _is_notable(s[1]), s[1].start_ms, s[1].generation))[:ROUNDS]
         return tuple(one for _, one in sorted(notable, key=lambda s: (s[1].start_ms, s[0])))
+
+
+def state_spans(steps: Sequence[tuple[int, str]], end_ms: int) -> list[views.StateSpan]:
+    """Spans of the states that begin with these (time, state), each to the next one."""
+    ends = [*steps, (end_ms, "")][1:]
+    pairs = zip(steps, ends, strict=True)
+    return [views.StateSpan(state, ts_ms, max(ts_ms, until_ms)) for (ts_ms, state), (until_ms, _) in pairs]
 
 
 def _is_notable(round_: views.RoundView) -> bool:

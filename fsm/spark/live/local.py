@@ -121,24 +121,14 @@ class LocalBatches:
     def _finish(
         self, number: int, states: Iterable[tuple[str, bytes, int]], expired: Iterable[str], changes: Iterable[Change]
     ) -> None:
-        with _transaction(self.store):
+        with self.store:
+            self.store.execute("begin immediate")
             self.store.executemany("replace into state values (?, ?, ?)", states)
             self.store.executemany("delete from state where key = ?", ((key,) for key in expired))
             self.at("kept")
             self.store.execute("update batch set changes = ? where id = ?", (blobs.pack(changes), number))
             self.store.execute("delete from batch where id < ?", (number - 1,))
         self.at("finished")
-
-
-class _transaction:  # noqa: N801  a context manager, used like a function
-    def __init__(self, store: sqlite3.Connection) -> None:
-        self.store = store
-
-    def __enter__(self) -> None:
-        self.store.execute("begin immediate")
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        self.store.execute("commit" if kind is None else "rollback")
 
 
 def _paths(found: Iterable[Source]) -> dict[str, Path]:

@@ -48,15 +48,9 @@ def draw_file(out: Path, file: str, found: Sequence[Finding]) -> None:
 
 
 def inputs_of(offsets: Offsets, totals: Totals) -> dict[str, Any]:
-    return {
-        "files": len(offsets),
-        "bytes": sum(one.size for one in offsets.values()),
-        **totals.inputs(),
-        "unreadable": [],
-        "unreadable_files": 0,
-        "older_results": [],
-        "known_findings": 0,
-    }
+    sizes = {"files": len(offsets), "bytes": sum(one.size for one in offsets.values())}
+    nothing = {"unreadable": [], "unreadable_files": 0, "older_results": [], "known_findings": 0}
+    return sizes | totals.inputs() | nothing
 
 
 class Page:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
-from heapq import heappop, heappush
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +84,9 @@ class LogReader(DataSourceStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         paths = {source.name: source.path for source in self._find()}
         found = plan.parts(plan.from_json(start), plan.from_json(end), paths)
-        return [Parts(own) for own in _deal(found, self.settings["tasks"])]
+        found.sort(key=lambda part: (-part.weight, part.growth.name))
+        dealt = sources.deal(found, min(self.settings["tasks"], len(found)), attrgetter("weight"))
+        return [Parts(own) for own in dealt]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Parts)  # noqa: S101
@@ -136,15 +138,3 @@ def _find_copied(folder: Path, *, by_folder: bool) -> Iterator[sources.Source]:
 def _print_unreadable(_out: Path, file: str, reason: str) -> None:
     """Prints why a file is not followed; cached, so once per file and reason."""
     print(f"fsm: {show_line(f'{file}: {reason}; it is not followed')}", file=sys.stderr)  # noqa: T201
-
-
-def _deal(parts: Iterable[Part], tasks: int) -> list[list[Part]]:
-    """Distributes the parts over tasks: the largest first, each to the task with the least."""
-    some = sorted(parts, key=lambda part: (-part.weight, part.growth.name))
-    loads = [(0, number) for number in range(min(tasks, len(some)))]
-    dealt: list[list[Part]] = [[] for _ in loads]
-    for part in some:
-        load, least = heappop(loads)
-        dealt[least].append(part)
-        heappush(loads, (load + part.weight, least))
-    return dealt
