@@ -71,18 +71,9 @@ class _Beside(NamedTuple):
 
 
 _COLUMNS = (
-    "group",
-    "ts_ms",
-    "kind",
-    "member_id",
-    "instance_id",
-    "machine",
-    "next_state",
-    "epoch",
-    "detail",
-    "full",
+    "group", "ts_ms", "kind", "member_id", "instance_id", "machine", "next_state", "epoch", "detail", "full",
     "revoked",
-)
+)  # fmt: skip
 _RECORD = schema_of(TraceRecord)
 _OTHERS = [name for name in _RECORD.names if name not in ("ts_ms", "kind", "group")]
 """Columns of a record after its kind and group, in the order of a row."""

@@ -31,35 +31,17 @@ Item = Begin | Known | End | Finding
 Stream = Iterable[Item]
 """Every `Known` record is between the `Begin` and the `End` of its process."""
 
-ACTIVE = frozenset(
-    {
-        Kind.TRANSITION,
-        Kind.SUBSCRIBED,
-        Kind.JOINING,
-        Kind.JOINED,
-        Kind.RECONCILING,
-        Kind.ASSIGN_BEGIN,
-        Kind.REVOKE_BEGIN,
-    }
-)
+ACTIVE = frozenset({
+    Kind.TRANSITION, Kind.SUBSCRIBED, Kind.JOINING, Kind.JOINED, Kind.RECONCILING, Kind.ASSIGN_BEGIN,
+    Kind.REVOKE_BEGIN,
+})  # fmt: skip
 """Kinds that do not occur after a close: in another file, they begin another process."""
 _HELD = 64
 """Most lines held back between a subscription and the id; an instance that prints more is not new."""
-_GIVES_UP_ID = frozenset(
-    {
-        Kind.GENERATION_RESET,
-        Kind.FENCED,
-        Kind.ERROR,
-        Kind.LOST_BEGIN,
-        Kind.POLL_EXPIRED,
-        Kind.LEAVE_BEGIN,
-        Kind.LEAVE_SENT,
-        Kind.LEFT,
-        Kind.FATAL,
-        Kind.UNSUBSCRIBED,
-        Kind.CLOSE_BEGIN,
-    }
-)
+_GIVES_UP_ID = frozenset({
+    Kind.GENERATION_RESET, Kind.FENCED, Kind.ERROR, Kind.LOST_BEGIN, Kind.POLL_EXPIRED, Kind.LEAVE_BEGIN,
+    Kind.LEAVE_SENT, Kind.LEFT, Kind.FATAL, Kind.UNSUBSCRIBED, Kind.CLOSE_BEGIN,
+})  # fmt: skip
 """Kinds after which a classic member may get another id."""
 _GETS_ID = (Kind.JOINED, Kind.MEMBER_ID)
 _NEEDS_ID = (Kind.ASSIGN_BEGIN, Kind.REVOKE_BEGIN, Kind.LOST_BEGIN, Kind.SYNCED)

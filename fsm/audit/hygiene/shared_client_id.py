@@ -239,21 +239,10 @@ class SharedClientId:
         return None
 
 
-_MATTERS = frozenset(
-    {
-        Kind.SUBSCRIBED,
-        Kind.UNSUBSCRIBED,
-        Kind.RECONCILING,
-        Kind.TARGET,
-        Kind.ASSIGN_BEGIN,
-        Kind.REVOKE_BEGIN,
-        Kind.LOST_BEGIN,
-        Kind.ADDED,
-        Kind.DROPPED,
-        Kind.OWNED,
-        Kind.CLOSE_END,
-    }
-)
+_MATTERS = frozenset({
+    Kind.SUBSCRIBED, Kind.UNSUBSCRIBED, Kind.RECONCILING, Kind.TARGET, Kind.ASSIGN_BEGIN, Kind.REVOKE_BEGIN,
+    Kind.LOST_BEGIN, Kind.ADDED, Kind.DROPPED, Kind.OWNED, Kind.CLOSE_END,
+})  # fmt: skip
 """Kinds without which the ownership and subscription of a process are not known."""
 _Fits = Callable[[_Process, TraceRecord], bool]
 

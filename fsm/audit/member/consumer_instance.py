@@ -26,28 +26,13 @@ LEAVES_ON_CLOSE = "internal.leave.group.on.close"
 """False in Kafka Streams, whose classic consumers close without a leave and without a callback."""
 COMMITS = "enable.auto.commit"
 _SETTINGS = (
-    "group.protocol",
-    "session.timeout.ms",
-    "heartbeat.interval.ms",
-    "max.poll.interval.ms",
-    "request.timeout.ms",
-    "group.remote.assignor",
-    LEAVES_ON_CLOSE,
-    COMMITS,
-)
-_LEAVES_OR_STAYS = frozenset(
-    {
-        Kind.LEFT,
-        Kind.POLL_EXPIRED,
-        Kind.SUBSCRIBED,
-        Kind.JOINING,
-        Kind.JOINED,
-        Kind.ASSIGN_BEGIN,
-        Kind.REVOKE_BEGIN,
-        Kind.LOST_BEGIN,
-        Kind.ADDED,
-    }
-)
+    "group.protocol", "session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms", "request.timeout.ms",
+    "group.remote.assignor", LEAVES_ON_CLOSE, COMMITS,
+)  # fmt: skip
+_LEAVES_OR_STAYS = frozenset({
+    Kind.LEFT, Kind.POLL_EXPIRED, Kind.SUBSCRIBED, Kind.JOINING, Kind.JOINED, Kind.ASSIGN_BEGIN, Kind.REVOKE_BEGIN,
+    Kind.LOST_BEGIN, Kind.ADDED,
+})  # fmt: skip
 """The last of these shows whether a consumer whose log ends had left or was a member."""
 _REJOINS = (Kind.JOINING, Kind.JOINED, Kind.ASSIGN_BEGIN)
 """Kinds that do not occur during a close."""

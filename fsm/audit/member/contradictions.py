@@ -169,28 +169,13 @@ class Epochs(InstanceFollower):
         self.epoch = self.joined = self.in_group = None
 
 
-_LEAVING = frozenset(
-    {
-        Kind.GENERATION_RESET,
-        Kind.LEAVE_BEGIN,
-        Kind.LEFT,
-        Kind.LOST_BEGIN,
-        Kind.FENCED,
-        Kind.FATAL,
-        Kind.CLOSE_BEGIN,
-        Kind.CLOSE_END,
-    }
-)
-_MAY_LEAVE = frozenset(
-    {
-        Kind.STARTED,
-        Kind.ERROR,
-        Kind.POLL_EXPIRED,
-        Kind.LOST_DECIDED,
-        Kind.UNSUBSCRIBED,
-        Kind.COORDINATOR_LOST,
-    }
-)
+_LEAVING = frozenset({
+    Kind.GENERATION_RESET, Kind.LEAVE_BEGIN, Kind.LEFT, Kind.LOST_BEGIN, Kind.FENCED, Kind.FATAL, Kind.CLOSE_BEGIN,
+    Kind.CLOSE_END,
+})  # fmt: skip
+_MAY_LEAVE = frozenset({
+    Kind.STARTED, Kind.ERROR, Kind.POLL_EXPIRED, Kind.LOST_DECIDED, Kind.UNSUBSCRIBED, Kind.COORDINATOR_LOST,
+})  # fmt: skip
 """Kinds after which it may not be a member any more."""
 
 

@@ -28,25 +28,11 @@ from fsm.audit.rows import At, Ended, Known, ObservedTransition, Order
 from fsm.audit.wording import seconds
 from fsm.trace import Kind
 
-TRANSIENT = frozenset(
-    {
-        "JOINING",
-        "RECONCILING",
-        "ACKNOWLEDGING",
-        "PREPARE_LEAVING",
-        "LEAVING",
-        "FENCED",
-        "PREPARING_REBALANCE",
-        "COMPLETING_REBALANCE",
-        "WAIT_JOIN",
-        "WAIT_METADATA",
-        "WAIT_SYNC",
-        "WAIT_ASSIGN_CALL",
-        "WAIT_UNASSIGN_CALL",
-        "WAIT_UNASSIGN_TO_COMPLETE",
-        "WAIT_INCR_UNASSIGN_TO_COMPLETE",
-    }
-)
+TRANSIENT = frozenset({
+    "JOINING", "RECONCILING", "ACKNOWLEDGING", "PREPARE_LEAVING", "LEAVING", "FENCED", "PREPARING_REBALANCE",
+    "COMPLETING_REBALANCE", "WAIT_JOIN", "WAIT_METADATA", "WAIT_SYNC", "WAIT_ASSIGN_CALL", "WAIT_UNASSIGN_CALL",
+    "WAIT_UNASSIGN_TO_COMPLETE", "WAIT_INCR_UNASSIGN_TO_COMPLETE",
+})  # fmt: skip
 """States that a healthy member only passes through, as the tables name them."""
 WAITS_FOR_OTHERS = frozenset({"PREPARING_REBALANCE", "COMPLETING_REBALANCE", "WAIT_JOIN", "WAIT_SYNC"})
 """States in which a classic member waits until all members have joined, or for the leader's assignment."""

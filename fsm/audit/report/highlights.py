@@ -18,18 +18,10 @@ SPANS = 250
 """Most states and assignments of one member, and owners of one partition, in a timeline."""
 _LATE = 50
 """A transition is reported at most this many transitions late."""
-MARKED = frozenset(
-    {
-        Kind.STARTED,
-        Kind.POLL_EXPIRED,
-        Kind.FENCED,
-        Kind.FATAL,
-        Kind.LOST_BEGIN,
-        Kind.CALLBACK_FAILED,
-        Kind.COORDINATOR_LOST,
-        Kind.CLOSE_BEGIN,
-    }
-)
+MARKED = frozenset({
+    Kind.STARTED, Kind.POLL_EXPIRED, Kind.FENCED, Kind.FATAL, Kind.LOST_BEGIN, Kind.CALLBACK_FAILED,
+    Kind.COORDINATOR_LOST, Kind.CLOSE_BEGIN,
+})  # fmt: skip
 """Kinds of records that are marks in a member's lane."""
 MEMBER_ID_END = re.compile(r"(?:-[0-9a-f]+){5}$")
 """The UUID after the client id in the member id of a Connect worker."""
