@@ -5,11 +5,12 @@ A task sends packed rows to groups, as in the batch audit.
 
 from __future__ import annotations
 
-import json
 import os
+import pickle
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
@@ -17,14 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from fsm.audit.limits import Limits
 from fsm.logs.reading.pieces import Unreadable
 from fsm.render.wording import show_line
 from fsm.spark import sources
 from fsm.spark.live import plan
 from fsm.spark.live.plan import Part
 from fsm.spark.live.reading import Kept, choose, reader_of
-from fsm.spark.options import CHECKPOINT, TOPICS, Followed, Options
+from fsm.spark.options import TOPICS, Followed
 from fsm.spark.pipeline import SCHEMA, to_batches
 
 if TYPE_CHECKING:
@@ -36,10 +36,8 @@ NAME = "fsm-logs"
 
 def settings(followed: Followed, tasks: int) -> dict[str, str]:
     """The options of the source, as strings for Spark."""
-    options = asdict(replace(followed.options, lag={}))
-    options["known"] = sorted(options["known"])
-    settings = {"paths": followed.paths, "out": str(followed.out), "tasks": tasks, "options": options}
-    return {"settings": json.dumps(settings)}
+    own = replace(followed, options=replace(followed.options, lag={}))
+    return {"followed": b64encode(pickle.dumps(own)).decode(), "tasks": str(tasks)}
 
 
 class LogSource(DataSource):
@@ -53,7 +51,8 @@ class LogSource(DataSource):
         return SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802, ARG002  Spark's name
-        return LogReader(json.loads(self.options["settings"]))
+        followed = pickle.loads(b64decode(self.options["followed"]))  # noqa: S301  made by `settings`
+        return LogReader(followed, int(self.options["tasks"]))
 
 
 class Parts(InputPartition):
@@ -66,14 +65,9 @@ class Parts(InputPartition):
 class LogReader(DataSourceStreamReader):
     """Plans batches in a process of the driver, and reads in tasks."""
 
-    def __init__(self, settings: dict[str, Any]) -> None:
-        self.settings = settings
-
-    @property
-    def options(self) -> Options:
-        given = self.settings["options"]
-        plain = {"groups": tuple(given["groups"]), "known": frozenset(given["known"])}
-        return Options(**given | plain | {"limits": Limits(**given["limits"])})
+    def __init__(self, followed: Followed, tasks: int) -> None:
+        self.followed, self.tasks = followed, tasks
+        self.kept = Kept(followed.checkpoint)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         return {}
@@ -85,46 +79,42 @@ class LogReader(DataSourceStreamReader):
         paths = {source.name: source.path for source in self._find()}
         found = plan.parts(plan.from_json(start), plan.from_json(end), paths)
         found.sort(key=lambda part: (-part.weight, part.growth.name))
-        dealt = sources.deal(found, min(self.settings["tasks"], len(found)), attrgetter("weight"))
+        dealt = sources.deal(found, min(self.tasks, len(found)), attrgetter("weight"))
         return [Parts(own) for own in dealt]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Parts)  # noqa: S101
-        options = self.options
-        reader, kept = reader_of(options), self._kept
-        rows = (row for part in partition.parts for row in choose(kept.read(part, reader), options))
-        return to_batches(rows)
+        options = self.followed.options
+        reader = reader_of(options)
+        return to_batches(row for part in partition.parts for row in choose(self.kept.read(part, reader), options))
 
     def commit(self, end: dict[str, Any]) -> None:
-        self._kept.forget(plan.from_json(end))
-
-    @property
-    def _kept(self) -> Kept:
-        return Kept(Path(self.settings["out"]) / CHECKPOINT)
+        self.kept.forget(plan.from_json(end))
 
     def _find(self) -> list[sources.Source]:
-        return _files(self.settings["paths"], Path(self.settings["out"]), self.options)[0]
+        return _files(self.followed)[0]
 
 
 def find_files(followed: Followed) -> list[sources.Source]:
     """The existing files; paths may be missing. Each unreadable file is printed once on stderr."""
-    found, unreadable = _files(followed.paths, followed.out, followed.options)
+    found, unreadable = _files(followed)
     for one in unreadable:
         _print_unreadable(followed.out, one.file, one.reason)
     return found
 
 
 def unreadable_files(followed: Followed) -> list[Unreadable]:
-    return _files(followed.paths, followed.out, followed.options)[1]
+    return _files(followed)[1]
 
 
-def _files(paths: Iterable[str], out: Path, options: Options) -> tuple[list[sources.Source], list[Unreadable]]:
-    there = [path for path in map(Path, paths) if path.exists()]
-    copies = [path for path in there if path.parent == out / CHECKPOINT / TOPICS]
+def _files(followed: Followed) -> tuple[list[sources.Source], list[Unreadable]]:
+    by_folder = followed.options.by_folder
+    there = [path for path in map(Path, followed.paths) if path.exists()]
+    copies = [path for path in there if path.parent == followed.checkpoint / TOPICS]
     logs = [path for path in there if path not in copies]
-    found, unreadable, _ = sources.look(logs, by_folder=options.by_folder, leave_out=out)
+    found, unreadable, _ = sources.look(logs, by_folder=by_folder, leave_out=followed.out)
     # A topic's records count as lines, whatever they look like.
-    found += [source for path in copies for source in _find_copied(path, by_folder=options.by_folder)]
+    found += [source for path in copies for source in _find_copied(path, by_folder=by_folder)]
     return found, [one for path, one in sorted(unreadable.items()) if os.path.lexists(path)]
 
 
