@@ -17,21 +17,18 @@ from fsm.audit.findings import Cause, Finding, FindingKind, finding
 from fsm.audit.rows import (
     At,
     Begun,
-    CoordinatorAway,
     End,
     Ended,
-    GivenUp,
     Interval,
     Known,
     Life,
-    MemberRebalance,
     ObservedTransition,
     Order,
-    Subscription,
+    RowOfGroup,
 )
 from fsm.trace import Kind, Partition
 
-Row = Interval | Subscription | Life | ObservedTransition | MemberRebalance | GivenUp | CoordinatorAway | Finding
+Row = RowOfGroup | ObservedTransition | Finding
 Rows = Iterable[Row]
 Step = Callable[[Any, Known], Rows | None]
 _Step = TypeVar("_Step", bound=Step)

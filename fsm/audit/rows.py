@@ -12,6 +12,7 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+from itertools import chain
 from operator import attrgetter
 from typing import IO, Any, Generic, NamedTuple, TypeVar
 
@@ -337,24 +338,20 @@ class SortedRows(Generic[T]):
                 yield from pickle.load(self._spool)  # noqa: S301  written by `_spill`
 
 
+RowOfGroup = Interval | Subscription | Life | MemberRebalance | GivenUp | CoordinatorAway
+
+
 class GroupRows:
     """The rows of a group's members, each kind in its order. Intervals and rebalances can be spilled to a file."""
 
-    def __init__(
-        self,
-        intervals: Iterable[Interval] = (),
-        subscriptions: Iterable[Subscription] = (),
-        lives: Iterable[Life] = (),
-        rebalances: Iterable[MemberRebalance] = (),
-        spool: IO[bytes] | None = None,
-    ) -> None:
+    def __init__(self, *given: Iterable[RowOfGroup], spool: IO[bytes] | None = None) -> None:
         self.spool = spool
-        self.intervals = SortedRows(_BY_PARTITION, intervals, spool)
-        self.subscriptions = list(subscriptions)
-        self.lives = list(lives)
+        self.intervals = SortedRows[Interval](_BY_PARTITION, (), spool)
+        self.subscriptions: list[Subscription] = []
+        self.lives: list[Life] = []
         self.given_up: list[GivenUp] = []
         self.away: list[CoordinatorAway] = []
-        self.rebalances = SortedRows(_BY_TIME, rebalances, spool)
+        self.rebalances = SortedRows[MemberRebalance](_BY_TIME, (), spool)
         self._of_kind: dict[type, SortedRows[Any] | list[Any]] = {
             Interval: self.intervals,
             Subscription: self.subscriptions,
@@ -364,7 +361,10 @@ class GroupRows:
             MemberRebalance: self.rebalances,
         }
 
-    def add(self, row: Interval | Subscription | Life | MemberRebalance | GivenUp | CoordinatorAway) -> None:
+        for row in chain.from_iterable(given):
+            self.add(row)
+
+    def add(self, row: RowOfGroup) -> None:
         self._of_kind[type(row)].append(row)
 
 

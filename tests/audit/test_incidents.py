@@ -28,7 +28,7 @@ def lost(member: str = "m", ts_ms: int = 10, cause: Cause = Cause.NO_POLL, parti
 
 def incidents(findings: Iterable[Finding], lives: Iterable[Life] = ()) -> list[Incident]:
     """Those of a group of which nothing else is known."""
-    rows = GroupRows(lives=lives)
+    rows = GroupRows(lives)
     return find_incidents(GroupAudit("g", {}, {}, rows, with_ids(findings), (), (), (), ()))
 
 

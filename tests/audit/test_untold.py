@@ -52,7 +52,7 @@ class Case:
     told: list[CoordinatorRecord] = field(default_factory=lambda: [said(LAST_MS, Kind.JOINED, Place("broker", 9))])
 
     def cause(self) -> Cause:
-        rows = GroupRows([self.before], lives=[self.life], rebalances=self.turns)
+        rows = GroupRows([self.before], [self.life], self.turns)
         for one in self.given_up:
             rows.add(one)
         (found,) = name_weak_spots([GAP], rows, self.told, [self.grant], 0)
@@ -151,5 +151,5 @@ def test_a_member_that_was_removed_in_the_end_may_have_been_gone(case: Case) -> 
 
 def test_where_clocks_are_apart_nothing_is_named(case: Case) -> None:
     apart = finding(FindingKind.ILLEGAL_TRANSITION, "g", "a", 1, 1, summary=f"{CLOCKS_DIFFER}a are wrong")
-    rows = GroupRows(lives=[case.life], rebalances=case.turns)
+    rows = GroupRows([case.life], case.turns)
     assert name_weak_spots([apart, GAP], rows, case.told, [GRANT], 0) == [apart, GAP]

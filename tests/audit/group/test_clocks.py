@@ -90,9 +90,9 @@ def test_one_epoch_is_enough_between_time_zones():
 def test_ownership_is_for_information_where_clocks_are_apart(interval):
     """Who owned what at one time is not known."""
     owned = [interval("a", 0, 9_000_000), interval("b", 5000, 12_000)]
-    together = judge("g", GroupRows(owned, rebalances=[*fleet("a"), *fleet("b")]))
+    together = judge("g", GroupRows(owned, [*fleet("a"), *fleet("b")]))
     assert [(f.kind, f.severity) for f in together] == [(FindingKind.DOUBLE_OWNERSHIP, Severity.ERROR)]
-    apart = judge("g", GroupRows(owned, rebalances=[*fleet("a"), *fleet("b", offset_ms=HOUR_MS)]))
+    apart = judge("g", GroupRows(owned, [*fleet("a"), *fleet("b", offset_ms=HOUR_MS)]))
     assert [(f.kind, f.severity) for f in apart] == [
         (FindingKind.ILLEGAL_TRANSITION, Severity.WARNING),
         (FindingKind.DOUBLE_OWNERSHIP, Severity.INFO),

@@ -255,7 +255,7 @@ def test_turns_close_together_are_one_rebalance(interval):
     """Less than a second between the latest end and the next start; a partition had no owner for 400 ms."""
     turns = [turn("a", 0, 100, removed=1), turn("b", 900, 1500, added=1, cause="joined"), turn("a", 2600, 2700)]
     owned = [interval("a", -9000, 1000), interval("b", 1400, 9000)]
-    first, second = rebalances("g", GroupRows(owned, rebalances=turns))
+    first, second = rebalances("g", GroupRows(owned, turns))
     assert (first.start_ms, first.end_ms, first.cause, first.members, first.moved, first.unowned_ms) == (
         0, 1500, "joined", 2, 1, 400,
     )  # fmt: skip
@@ -266,9 +266,9 @@ def test_a_storm_is_many_turns_that_move_partitions():
     """21 turns in a minute with the default of 20; turns in which nothing moves do not count."""
     busy = [turn("a", 2000 * i, 2000 * i + 10, added=1) for i in range(21)]
     idle = [turn("a", 2000 * i, 2000 * i + 10) for i in range(21)]
-    assert [f.kind for f in judge("g", GroupRows(rebalances=busy))] == [FindingKind.REBALANCE_STORM]
-    assert judge("g", GroupRows(rebalances=busy[1:])) == []
-    assert judge("g", GroupRows(rebalances=idle)) == []
+    assert [f.kind for f in judge("g", GroupRows(busy))] == [FindingKind.REBALANCE_STORM]
+    assert judge("g", GroupRows(busy[1:])) == []
+    assert judge("g", GroupRows(idle)) == []
 
 
 def test_what_is_pending_revocation_does_not_hide_its_last_owner(interval):

@@ -83,8 +83,8 @@ def test_another_owner_during_a_hole_is_no_double_ownership(rotated, interval):
     """The member may have given the partition up where nobody can see it."""
     rotated(70_000, Kind.CLOSE_BEGIN, file="a.log")(70_100, Kind.CLOSE_END, file="a.log")
     other = interval("d", 20_000, 90_000)
-    assert judge("g", GroupRows([*rotated.rows(Interval, GONE), other], lives=rotated.rows(Life, GONE))) == []
-    (double,) = judge("g", GroupRows([*rotated.rows(Interval), other], lives=rotated.rows(Life)))
+    assert judge("g", GroupRows([*rotated.rows(Interval, GONE), other], rotated.rows(Life, GONE))) == []
+    (double,) = judge("g", GroupRows([*rotated.rows(Interval), other], rotated.rows(Life)))
     assert (double.kind, double.severity) == (FindingKind.DOUBLE_OWNERSHIP, Severity.ERROR)
 
 
