@@ -15,11 +15,10 @@ import recordings
 
 from fsm.audit.live.changes import from_json, standing
 from fsm.audit.local import audit_files
-from fsm.spark import sources
+from fsm.spark import options, sources
 from fsm.spark.live import plan
 from fsm.spark.live.local import LocalBatches
 from fsm.spark.live.sink import Sink
-from fsm.spark.options import IN_PROCESS, Follow, Options
 
 
 class Followed:
@@ -31,8 +30,8 @@ class Followed:
         self.logs, self.out = root / "logs", root / "out"
         self.logs.mkdir()
         (self.out / "checkpoint").mkdir(parents=True)
-        options = Options(master=IN_PROCESS)
-        self.batches = LocalBatches(self.out / "checkpoint", options, Follow(), Sink(self.out), self._at)
+        followed = options.Followed((), self.out, options.Options(master=options.IN_PROCESS), options.Follow())
+        self.batches = LocalBatches(followed, Sink(self.out), self._at)
 
     def _at(self, point: str) -> None:
         if point == "begun" and self.meanwhile is not None:
@@ -407,7 +406,7 @@ def test_a_group_of_which_nothing_comes_any_more_leaves_the_page(
     followed.run()
     pages = set((followed.out / "report").glob("*.js"))
     assert pages
-    later_ms = followed.batches.now_ms() + followed.batches.follow.expire_ms + 1
+    later_ms = followed.batches.now_ms() + followed.batches.followed.follow.expire_ms + 1
     followed.batches.now_ms = lambda: later_ms
     (followed.logs / "C.log").write_bytes(logs["A.log"].replace(b"j07-maxpoll", b"another"))
     followed.run()

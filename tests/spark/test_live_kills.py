@@ -24,7 +24,7 @@ from fsm.audit.local import audit_files
 from fsm.spark import files, sources
 from fsm.spark.live.local import LocalBatches
 from fsm.spark.live.sink import Sink
-from fsm.spark.options import IN_PROCESS, Follow, Options
+from fsm.spark.options import IN_PROCESS, Follow, Followed, Options
 
 FEW, MORE, MANY = 4, 14, 100
 KILLS = 8
@@ -132,9 +132,7 @@ def follow_with_kills(
 
             for module in ("sink", "reading"):
                 monkeypatch.setattr(f"fsm.spark.live.{module}.write", writing)
-            batches = LocalBatches(
-                root / "out" / "checkpoint", Options(master=IN_PROCESS), Follow(), Sink(root / "out"), instants
-            )
+            batches = LocalBatches(followed_into(root / "out"), Sink(root / "out"), instants)
             try:
                 batches.recover(sources.look([root / "logs"])[0])
                 while batches.run(sources.look([root / "logs"])[0]) is not None:
@@ -188,11 +186,16 @@ def plain(row: dict[str, Any]) -> dict[str, object]:
     return row | {"evidence": evidence, "partitions": partitions, "others": list(row["others"])}
 
 
+def followed_into(out: Path) -> Followed:
+    """Logs that are followed in this process, with the usual options; each batch is given its files."""
+    return Followed((), out, Options(master=IN_PROCESS), Follow())
+
+
 def follow_at_once(root: Path) -> Path:
     """The result of following the logs as they are by now, without a kill."""
     out = root / "at once"
     (out / "checkpoint").mkdir(parents=True)
-    batches = LocalBatches(out / "checkpoint", Options(master=IN_PROCESS), Follow(), Sink(out))
+    batches = LocalBatches(followed_into(out), Sink(out))
     while batches.run(sources.look([root / "logs"])[0]) is not None:
         pass
     batches.close()

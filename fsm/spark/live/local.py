@@ -22,25 +22,23 @@ from fsm.spark.live import plan
 from fsm.spark.live.judging import Judge
 from fsm.spark.live.reading import Kept, choose, reader_of
 from fsm.spark.live.sink import Counts, Sink, in_order
-from fsm.spark.options import Follow, Options
+from fsm.spark.options import Followed
 from fsm.spark.sources import Source
 
 
 class LocalBatches:
     """Runs one batch after the other."""
 
-    def __init__(
-        self, folder: Path, options: Options, follow: Follow, sink: Sink, at: Callable[[str], None] | None = None
-    ) -> None:
-        self.options, self.follow, self.sink = options, follow, sink
+    def __init__(self, followed: Followed, sink: Sink, at: Callable[[str], None] = lambda _point: None) -> None:
+        self.followed, self.sink = followed, sink
         self.now_ms: Callable[[], int] = lambda: int(1000 * time.time())
         """The clock for the expiry of groups, and the upper limit for timestamps of lines."""
-        self.judge = Judge(options, follow, sink.out)
-        self.kept = Kept(folder)
-        self.reader = reader_of(options)
-        self.at = at or _ignore
+        self.judge = Judge(followed)
+        self.kept = Kept(followed.checkpoint)
+        self.reader = reader_of(followed.options)
+        self.at = at
         """Called with the name of each point of a batch."""
-        self.store = sqlite3.connect(folder / "state.db", isolation_level=None)
+        self.store = sqlite3.connect(followed.checkpoint / "state.db", isolation_level=None)
         self.store.execute("pragma journal_mode = wal")
         self.store.execute("pragma synchronous = full")
         self.store.execute("create table if not exists batch (id integer primary key, offsets text, changes blob)")
@@ -92,7 +90,7 @@ class LocalBatches:
         parts = plan.parts(before, after, paths)
         rows: list[Sent] = []
         for part in parts:
-            rows += choose(self.kept.read(part, self.reader), self.options)
+            rows += choose(self.kept.read(part, self.reader), self.followed.options)
             self.at("read")
         now_ms = self.now_ms()
         states: list[tuple[str, bytes, int]] = []
@@ -104,7 +102,7 @@ class LocalBatches:
             changes += judged.changes
             states.append((key, judged.kept, now_ms))
             self.at("judged")
-        expired = self._find_expired(now_ms - self.follow.expire_ms, {key for key, *_ in states})
+        expired = self._find_expired(now_ms - self.followed.follow.expire_ms, {key for key, *_ in states})
         changes = in_order([*changes, *(one for value in expired.values() for one in self.judge.end(value))])
         self._finish(number, states, expired, changes)
         self.kept.forget(after)
@@ -133,7 +131,3 @@ class LocalBatches:
 
 def _paths(found: Iterable[Source]) -> dict[str, Path]:
     return {source.name: source.path for source in found}
-
-
-def _ignore(_point: str) -> None:
-    pass

@@ -84,7 +84,7 @@ def start(
 
 def _judge(followed: Followed) -> Callable[..., Iterator[pd.DataFrame]]:
     """A function that takes the rows of one group or file, and returns the changes."""
-    checkpoint, judge = followed.checkpoint, Judge(followed.options, followed.follow, followed.out)
+    checkpoint, judge = followed.checkpoint, Judge(followed)
 
     def take(key: tuple[str], frames: Iterable[pd.DataFrame], kept: SparkState) -> Iterator[pd.DataFrame]:
         before = bytes(kept.get[0]) if kept.exists else None

@@ -145,7 +145,7 @@ def _follow_here(followed: Followed, page: Page, sink: Sink, report: OnAlarms, l
     from fsm.spark.live.source import find_files
 
     idle, sweeper = _Idle(followed.follow.stop_ms), _Sweeper(followed)
-    batches = LocalBatches(followed.checkpoint, followed.options, followed.follow, sink)
+    batches = LocalBatches(followed, sink)
     try:
         report(batches.recover(find_files(followed)))
         page.change(batches.offsets)
