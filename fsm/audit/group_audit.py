@@ -158,7 +158,6 @@ def _coordinator_records(
 def _with_coordinator(
     findings: Iterable[Finding], records: Sequence[CoordinatorRecord], given: Sequence[Assignment], skew_ms: int
 ) -> Iterator[Finding]:
-    """The findings, completed by the coordinator's records."""
     statements = evidence.find_statements(records)
     for found in findings:
         stated = evidence.add_statements(found, statements.get(found.member, ()), skew_ms)

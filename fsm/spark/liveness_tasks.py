@@ -45,8 +45,6 @@ NEW = "new"
 
 
 class States(NamedTuple):
-    """Some states."""
-
     levels: tuple[str, ...] = ()
     """All of these runs."""
     left: tuple[str, ...] = ()

@@ -16,7 +16,6 @@ from fsm.errors import InputError
 MARK = "audit.json"
 """A folder with this file is a result of an audit and may be replaced."""
 STDIN_LOG = "stdin.log"
-"""The copy of stdin."""
 UNFINISHED = ".unfinished-audit"
 """In the names of what an audit has only while it runs. A killed one leaves it, with copies of logs."""
 _OLD = "-old"

@@ -150,7 +150,6 @@ class SparkSearch(Search):
         return self._read(state, "parent")
 
     def _read(self, state: int, column: str) -> int:
-        """A column of a state, from its file."""
         if (state, column) not in self._held:
             level = next(one for one in reversed(self.levels) if one.files and one.files[0][1] <= state)
             name, first, _ = level.files[bisect_right(level.files, state, key=lambda one: one[1]) - 1]

@@ -39,7 +39,6 @@ class Files:
         return path
 
     def count_rows(self, run: str) -> int:
-        """The number of rows of a run of arrays."""
         return sum(len(np.load(self.path(run, name), "r")) for name in self.sizes[run])
 
     def check(self) -> None:

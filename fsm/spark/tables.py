@@ -206,7 +206,6 @@ class Tables:
                 self._flush(name)
 
     def add_records(self, group: str, chunk: Chunk, rows: Sequence[Row], key: Key | None) -> None:
-        """Adds the records of a source with their group and member."""
         self._records.append(_Records(chunk, group or chunk.group, key, rows))
         self._record_rows += len(rows)
         if self._record_rows >= RECORD_ROWS:

@@ -70,7 +70,6 @@ class Assignment:
     """Partitions that the member was sent to revoke and has not revoked yet."""
     start_ms: int
     end_ms: int | None
-    """None if it did not end."""
     until: EndReason
     label: str
     """The partitions, as text for reports."""

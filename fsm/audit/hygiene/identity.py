@@ -143,7 +143,6 @@ def find_homes(facts: Sequence[Facts]) -> dict[Source, str]:
 
 
 def by_home(facts: Iterable[Facts], homes: Mapping[Source, str]) -> dict[str, list[Facts]]:
-    """The facts of each group."""
     found: dict[str, list[Facts]] = {}
     for one in facts:
         if one.source in homes:

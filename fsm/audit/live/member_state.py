@@ -75,7 +75,6 @@ class MemberState:
     dropped_ms: int = -1
     """Up to when records were dropped."""
     dropped: set[Source] = field(default_factory=set)
-    """Sources of dropped records."""
     seen: dict[Source, int] = field(default_factory=dict)
     """The last offset taken of each source."""
     late: tuple[int, int, int] = (0, 0, 0)
@@ -267,7 +266,6 @@ class MemberState:
             yield self._report_late(lines)
 
     def _report_late(self, lines: blobs.Lines) -> Finding:
-        """The finding for lines that were too late."""
         count, start_ms, end_ms = self.late
         shown = [Place(file, offset) for file, offset, _, _ in self.late_lines]
         lines |= {(file, offset): (number, text) for file, offset, number, text in self.late_lines}
@@ -293,7 +291,6 @@ class MemberState:
 
 
 def end_ms_of(item: Item) -> int:
-    """When the item ended, in epoch ms."""
     if isinstance(item, Seen):
         return item.record.ts_ms
     if isinstance(item, ObservedTransition):

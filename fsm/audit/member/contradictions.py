@@ -188,7 +188,6 @@ _OUT = frozenset({"LEAVING", "STALE", "FENCED", "FATAL", "UNSUBSCRIBED"})
 
 
 def _shows_member(record: TraceRecord) -> bool:
-    """Whether the record shows membership."""
     positive = (record.epoch or 0) > 0
     stable = record.kind is Kind.TRANSITION and record.machine == CONSUMER.name and record.next_state in _IN_GROUP
     return positive and (stable or record.kind in (Kind.JOINED, Kind.SYNCED, Kind.HEARTBEAT_OK))

@@ -110,7 +110,6 @@ class MemberFollower:
         self.about = group, member, limits
         self.streams = ProcessStreams(group, member, gone)
         self.follower: ConsumerFollower | WorkerFollower | None = None
-        """The follower of the current process."""
 
     def see(self, seen: Seen, *, doubtful: bool = False) -> Sequence[Row]:
         return self._follow(self.streams.see(seen, doubtful=doubtful))

@@ -163,7 +163,6 @@ class PieceSummary:
             _count(self.shapes, self._shape(line), count)
 
     def take_layouts(self, reader: PieceReader) -> None:
-        """Takes over the layouts that the reader learned."""
         layouts = reader.layouts
         self.learned = tuple(f"{one.pattern} ({one.share:.0%} of lines, as {_show(one.example)})" for one in layouts)
         self.guessed = tuple(sorted({name for one in layouts for name in one.guessed}))

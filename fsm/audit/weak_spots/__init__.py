@@ -108,7 +108,6 @@ class _Group:
 
     @cached_property
     def turns(self) -> dict[str, list[MemberRebalance]]:
-        """The rebalances of each member, in order."""
         found: dict[str, list[MemberRebalance]] = {}
         for one in self.rows.rebalances:
             found.setdefault(one.member, []).append(one)

@@ -36,7 +36,6 @@ class Unclaimed(NamedTuple):
     """The member that restarted, or that is not notified; empty if its log is missing."""
     start_ms: int
     end_ms: int | None
-    """None if it did not end."""
     partitions: tuple[Partition, ...]
     """Empty for all of the `topics`."""
     topics: frozenset[str]

@@ -36,8 +36,6 @@ class _Version(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Counts of a batch for the metrics."""
-
     files: int
     read_bytes: int
     """Bytes read of them so far."""

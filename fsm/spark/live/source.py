@@ -41,8 +41,6 @@ def settings(followed: Followed, tasks: int) -> dict[str, str]:
 
 
 class LogSource(DataSource):
-    """The logs below some paths."""
-
     @classmethod
     def name(cls) -> str:
         return NAME
@@ -56,8 +54,6 @@ class LogSource(DataSource):
 
 
 class Parts(InputPartition):
-    """The parts that one task reads."""
-
     def __init__(self, parts: Sequence[Part]) -> None:
         self.parts = parts
 
