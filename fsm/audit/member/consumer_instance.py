@@ -96,6 +96,15 @@ class ConsumerInstance(Process):
         if (self.closed_ms is not None or self.closed_quietly) and end.how is not Ended.HOLE:
             self.ended = Ended.CLOSED
 
+    def contradiction(
+        self, summary: str, *shown: At, span_ms: tuple[int, int] | None = None, partitions: Iterable[Partition] = ()
+    ) -> Finding:
+        """The finding for contradictory lines, at the last of them; for information if its lines are interleaved."""
+        start_ms, end_ms = span_ms or (shown[-1].ts_ms, shown[-1].ts_ms)
+        about = FindingKind.ILLEGAL_TRANSITION, summary, shown
+        found = self.finding(*about, start_ms=start_ms, end_ms=end_ms, partitions=partitions)
+        return replace(found, severity=Severity.INFO) if self.interleaved else found
+
     @property
     def facts(self) -> ClientFacts:
         """The properties of its client's log."""
@@ -289,9 +298,7 @@ class OwnedPartitions:
                 f"{self.consumer.member} was given {names(twice)} though it had not given them up; "
                 "lines are missing, or stand there twice"
             )
-            kind = FindingKind.ILLEGAL_TRANSITION
-            found = self.consumer.finding(kind, summary, shown, start_ms=ts_ms, end_ms=ts_ms, partitions=twice)
-            yield replace(found, severity=Severity.INFO) if self.consumer.interleaved else found
+            yield self.consumer.contradiction(summary, *shown, span_ms=(ts_ms, ts_ms), partitions=twice)
 
     def _follows(self, owned: Owned, ts_ms: int, at: At) -> bool:
         """Whether the line follows the one of the assignment, with nothing missing in between."""
@@ -312,8 +319,7 @@ class OwnedPartitions:
             f"{owned}; lines are missing, or one of them is wrong"
         )
         differ = self.partitions.keys() ^ set(printed)
-        kind, shown = FindingKind.ILLEGAL_TRANSITION, [self.changed, at]
-        yield consumer.finding(kind, summary, shown, start_ms=at.ts_ms, partitions=differ)
+        yield consumer.contradiction(summary, self.changed, at, partitions=differ)
 
     def report_callback_not_owned(
         self, what: str, partitions: Collection[Partition], ts_ms: int, shown: Sequence[At]

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from fsm.audit.conformance import initial
-from fsm.audit.findings import Finding, FindingKind, Severity
+from fsm.audit.findings import Finding, Severity
 from fsm.audit.follower import Row, Rows, on
 from fsm.audit.limits import REORDER_MS, SETTLED_MS
 from fsm.audit.member.consumer_instance import ConsumerInstance, InstanceFollower, OwnedPartitions
@@ -29,13 +29,6 @@ from fsm.tables.consumer_member import TABLE as CONSUMER
 from fsm.trace import Kind, TraceRecord
 
 Findings = Iterator[Finding]
-
-
-def _contradiction(consumer: ConsumerInstance, summary: str, *shown: At, start_ms: int | None = None) -> Finding:
-    """A finding at the last of these lines, from `start_ms` or from that line on."""
-    start_ms = shown[-1].ts_ms if start_ms is None else start_ms
-    found = consumer.finding(FindingKind.ILLEGAL_TRANSITION, summary, shown, start_ms=start_ms)
-    return replace(found, severity=Severity.INFO) if consumer.interleaved else found
 
 
 # -- epochs, generations and ids ----------------------------------------------------------------------------
@@ -76,7 +69,7 @@ class Epochs(InstanceFollower):
             return
         what = "a step" if chosen else "a line"
         summary = f"{member} is {self.member_id}, but {what} of it names {record.member_id}"
-        yield _contradiction(self.consumer, summary, known.at)
+        yield self.consumer.contradiction(summary, known.at)
 
     @on(Kind.JOINING)
     def _check(self, known: Known) -> Findings:
@@ -107,7 +100,7 @@ class Epochs(InstanceFollower):
         if before is not None and back:
             summary = f"the epoch of {self.consumer.member} went back from {before[0]} to {epoch} without a new join"
             start_ms = before[1].ts_ms if at.ts_ms - before[1].ts_ms < SETTLED_MS else at.ts_ms
-            yield _contradiction(self.consumer, summary, before[1], at, start_ms=start_ms)
+            yield self.consumer.contradiction(summary, before[1], at, span_ms=(start_ms, at.ts_ms))
 
     def _check_out_of_group(self, known: Known) -> Findings:
         """The epoch is of a join or a leave: a contradiction while it is a member."""
@@ -118,7 +111,7 @@ class Epochs(InstanceFollower):
             self.epoch = None
             return
         summary = f"{self.consumer.member} tells epoch {record.epoch}, which no member has, and nothing took it out"
-        yield _contradiction(self.consumer, f"{summary} of its group", *filter(None, [self.in_group]), known.at)
+        yield self.consumer.contradiction(f"{summary} of its group", *filter(None, [self.in_group]), known.at)
 
     @on(Kind.TRANSITION)
     def _transition(self, known: Known) -> Findings:
@@ -127,7 +120,7 @@ class Epochs(InstanceFollower):
         if expected is not None and record.epoch is not None and _sign(record.epoch) != expected:
             step = f"went from {record.state} to {record.next_state} with epoch {record.epoch}"
             summary = f"{self.consumer.member} {step}, but its epoch is {_SIGNS[expected]} then"
-            yield _contradiction(self.consumer, summary, known.at)
+            yield self.consumer.contradiction(summary, known.at)
         elif record.machine == CONSUMER.name:
             yield from self._check(known)
 
@@ -143,7 +136,7 @@ class Epochs(InstanceFollower):
                 f"{self.consumer.member} joined generation {before[0]}, and then {epoch}: it missed what was "
                 "between them, the group was upgraded meanwhile, or lines are missing"
             )
-            yield replace(_contradiction(self.consumer, summary, before[1], at), severity=Severity.INFO)
+            yield replace(self.consumer.contradiction(summary, before[1], at), severity=Severity.INFO)
         yield from self._check(known)
 
     @on(Kind.SYNCED)
@@ -153,7 +146,7 @@ class Epochs(InstanceFollower):
         if epoch is not None and joined is not None and epoch > joined:
             self.epoch = None
             summary = f"{self.consumer.member} synced generation {epoch}, but had joined generation {joined}"
-            yield _contradiction(self.consumer, summary, at)
+            yield self.consumer.contradiction(summary, at)
         else:
             yield from self._check(known)
 
@@ -263,7 +256,7 @@ class Contradictions(InstanceFollower):
         before, self.assigned = self.assigned, known.at
         if before is not None and not self.callback_failed and known.at.joins(before):
             summary = f"{self.consumer.member} got two assignments in one generation; lines are missing"
-            yield _contradiction(self.consumer, summary, before, known.at)
+            yield self.consumer.contradiction(summary, before, known.at)
 
     @on(Kind.TARGET, Kind.RECONCILING, Kind.REVOKE_BEGIN, Kind.LOST_BEGIN)
     def _begins(self, known: Known) -> Findings:
@@ -277,7 +270,7 @@ class Contradictions(InstanceFollower):
             if allowed is not None and state not in allowed and not reordered and at.joins(since):
                 del self.at[machine]
                 summary = f"{self.consumer.member} {_WHAT[kind]} while it was {state}; lines are missing"
-                yield _contradiction(self.consumer, summary, since, at)
+                yield self.consumer.contradiction(summary, since, at)
                 return
 
     @on(Kind.POLL_EXPIRED)
@@ -297,7 +290,7 @@ class Contradictions(InstanceFollower):
         if late:
             timeout = f"{self.consumer.member} said that its poll timeout had expired"
             summary = f"{timeout}, but did not leave; lines are missing"
-            yield _contradiction(self.consumer, summary, expired, at, start_ms=expired.ts_ms)
+            yield self.consumer.contradiction(summary, expired, at, span_ms=(expired.ts_ms, at.ts_ms))
 
 
 _WHAT = dict.fromkeys((Kind.TARGET, Kind.RECONCILING, Kind.ASSIGN_BEGIN), "got an assignment") | {

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from fsm.audit.findings import Cause, FindingKind
+from fsm.audit.findings import Cause
 from fsm.audit.follower import Rows, on
 from fsm.audit.limits import REORDER_MS
 from fsm.audit.member.consumer_instance import ConsumerInstance, InstanceFollower, OwnedPartitions
@@ -215,8 +215,8 @@ class EachPartitionOwnership(InstanceFollower):
                 f"the assigned callback of {self.consumer.member} announced {announced.count} partitions, but "
                 f"{announced.added} were added; lines are missing, or one of them is wrong"
             )
-            kind, shown = FindingKind.ILLEGAL_TRANSITION, [announced.at, self.owned.changed]
-            yield self.consumer.finding(kind, summary, shown, end_ms=at.ts_ms)
+            span_ms = announced.at.ts_ms, at.ts_ms
+            yield self.consumer.contradiction(summary, announced.at, self.owned.changed, span_ms=span_ms)
 
     def _check_balance(self, closed: At) -> Rows:
         owned, balance = by_partition(self.owned.partitions), self.balance
@@ -226,8 +226,8 @@ class EachPartitionOwnership(InstanceFollower):
                 f"the callbacks of {self.consumer.member} leave it with {balance} partitions, the lines that add "
                 f"and drop them with {len(owned)}; lines are missing, or stand there twice"
             )
-            kind, since_ms = FindingKind.ILLEGAL_TRANSITION, self.balanced_ms
-            yield self.consumer.finding(kind, summary, [closed], start_ms=since_ms, partitions=owned)
+            span_ms = self.balanced_ms, closed.ts_ms
+            yield self.consumer.contradiction(summary, closed, span_ms=span_ms, partitions=owned)
 
     def _report_never_added(self, partitions: Iterable[Partition]) -> Rows:
         """Partitions that were dropped unowned, and not added within `REORDER_MS`."""

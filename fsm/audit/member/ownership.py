@@ -101,7 +101,7 @@ class Ownership(InstanceFollower):
         if partitions and self.owned.has_listener:
             member = self.consumer.member
             summary = f"{member} {what} {names(partitions)} and went on without the callback for it; lines are missing"
-            yield self.consumer.finding(FindingKind.ILLEGAL_TRANSITION, summary, [at], partitions=partitions)
+            yield self.consumer.contradiction(summary, at, partitions=partitions)
 
     @on(Kind.ASSIGN_END)
     def _assign_end(self, known: Known) -> Rows:
