@@ -154,6 +154,14 @@ OLDER_MEMBERS = (
         ),
         *("left", "", "the consumer is being closed"),
     ),
+    (  # 3.0
+        (
+            "Member MemberMetadata(memberId=m, groupInstanceId=Some(i), clientId=c, clientHost=/10.0.0.1, "
+            "sessionTimeoutMs=45000, rebalanceTimeoutMs=300000, supportedProtocols=List(range)) has left group g h "
+            "through explicit `LeaveGroup` request"
+        ),
+        *("left", "i", ""),
+    ),
     ("Pending member with memberId=m has left group g h through explicit `LeaveGroup` request", "left", "", ""),
     (
         (
@@ -190,11 +198,42 @@ def test_what_becomes_of_members_before_4_0(message: str, kind: str, instance_id
 
 
 @pytest.mark.parametrize(
+    ("message", "detail"),
+    [
+        ("Group g remove dynamic members who haven't joined: Set(m)", "Set(m)"),  # 2.7
+        ("Group g removed dynamic members who haven't joined: Set(m)", "Set(m)"),
+        (
+            "Group g could not complete rebalance because no members rejoined",
+            "could not complete rebalance because no members rejoined",
+        ),
+    ],
+)
+def test_rebalances_that_failed_before_4_0(message: str, detail: str) -> None:
+    (record,) = read(OLDER.format(message)) or ()
+    assert (record.kind, record.group, record.detail) == ("error", "g", detail)
+
+
+@pytest.mark.parametrize(
     ("message", "records"),
     [
         ("Startup complete.", []),
         ("Removed 2 offsets associated with deleted partitions: t-0.", []),
         ("Static member joins during Stable stage will not trigger rebalance.", []),
+        ("The following groups were deleted: g, h. A total of 3 offsets were removed.", []),
+        (
+            (
+                "Static member Some(i) with unknown member id rejoins, assigning new member id n, while old member m "
+                "will be removed."
+            ),
+            [],
+        ),
+        (
+            (
+                "Request memberId=m for static member with groupInstanceId=i is fenced by current memberId=n during "
+                "operation static-member-heartbeat"
+            ),
+            [],
+        ),
         ("Member m in group g was seen in a new light", None),
     ],
 )

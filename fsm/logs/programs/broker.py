@@ -194,8 +194,8 @@ _WITHOUT_PREFIX = (
         _read_state(CLASSIC, "STABLE"),
     ),
     _rule(rf"Group {_G} with generation {_E} is now empty.*", _read_state(CLASSIC, "EMPTY")),
-    _rule(rf"Group {_G} removed dynamic members who haven't joined: {_D}", emit(Kind.ERROR)),
-    _rule(rf"Group {_G} (?P<detail>could not complete rebalance because no members rejoined)\.", emit(Kind.ERROR)),
+    _rule(rf"Group {_G} removed? dynamic members who haven't joined: {_D}", emit(Kind.ERROR)),
+    _rule(rf"Group {_G} (?P<detail>could not complete rebalance because no members rejoined)\.?", emit(Kind.ERROR)),
     _rule(
         rf"(?:Dynamic|Static) Member with unknown member id joins group {_G} in \w+ state\. "
         rf"Created a new member id {_M} for this member and add to the group\.",
@@ -230,7 +230,7 @@ _WITHOUT_PREFIX = (
     ),
     _rule(
         rf"Member MemberMetadata\(memberId={_M}, groupInstanceId={_OPTION}, clientId=.*\) "
-        rf"has left group {_G} through explicit `LeaveGroup`; client reason: {_D}",
+        rf"has left group {_G} through explicit `LeaveGroup`(?: request|; client reason: {_D})",  # 3.0, from 3.2
         emit(Kind.LEFT),
     ),
     _rule(rf"Pending member with memberId={_M} has left group {_G} through explicit .*", emit(Kind.LEFT)),
@@ -243,7 +243,7 @@ _WITHOUT_PREFIX = (
         r"|Received unexpected |Static member joins during |Could not fetch offsets ).*"
     ),
     _ignore(r"Pending member .* has been removed after session timeout expiration\."),
-    _ignore(r"Request memberId=.* for static member with groupInstanceId=.* is fenced by existing .*"),  # no group
+    _ignore(r"Request memberId=.* for static member with groupInstanceId=.* is fenced by \w+ .*"),  # no group
     _ignore(rf"Group leader \[memberId: {_M}, groupInstanceId: .*"),
     _rule(rf"Group {_G} removed members who haven't sent their sync requests?: {_D}", emit(Kind.ERROR)),
     _ignore(r"Group .* is dead, skipping .*"),
@@ -259,7 +259,8 @@ _WITHOUT_PREFIX = (
     _ignore(
         r"(?:Skip downgrading|Replaying|Cannot complete join phase|Received notification|Detected|Failed to parse) .*"
     ),
-    _ignore(r"(?:Member .* has already been removed|The following groups were deleted|Generated \d+ tombstone) .*"),
+    _ignore(r"(?:Member .* has already been removed|The following groups were deleted:|Generated \d+ tombstone) .*"),
+    _ignore(r"Static member .* with unknown member id rejoins, assigning .*"),  # 2.3, no group
 )
 
 
