@@ -82,6 +82,18 @@ def test_without_loggers_a_log_is_of_the_client_whose_words_stand_there(name: st
         assert len(told) == sum(len(parse_entry(entry, UTC)[1] or ()) for entry in from_bytes(data, formats()))
 
 
+def test_a_blank_behind_a_message_is_no_part_of_it() -> None:
+    """Some loggers print one behind every message, others only behind some; those of Faust do."""
+    for data in logs("client")["aiokafka.bounce"].values():
+        spaced = re.sub(rb"(?m)(Joined group .*|Successfully synced group .*)$", rb"\1 ", data)
+        assert spaced != data
+        told, same = (
+            [one for entry in from_bytes(text, formats()) for one in parse_entry(entry, UTC)[1] or ()]
+            for text in (data, spaced)
+        )
+        assert told == same
+
+
 @pytest.mark.parametrize("client", [aiokafka, kafka_python])
 def test_a_message_that_ends_otherwise_is_not_understood(client: ModuleType) -> None:
     """With a logger or without."""

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from fsm.logs import Client, Message
 from fsm.logs.layouts import fields as structured
@@ -74,8 +74,8 @@ def words_of(client: Client) -> tuple[str, ...]:
 
 
 def understand(client: Client, message: Message) -> Sequence[TraceRecord] | None:
-    """The records of a message. If the client does not understand it, tries again without the fields and ids that only
-    some lines of a layout have before or behind the message, such as trace ids."""
+    """The records of a message. If the client does not understand it, tries again without what only some lines of a
+    layout have before or behind the message: fields and ids, such as trace ids, and blanks."""
     records, text = client.understand(message), message.text
     if records:
         return records
@@ -86,8 +86,8 @@ def understand(client: Client, message: Message) -> Sequence[TraceRecord] | None
             message = message._replace(text=behind)
             records = client.understand(message)
     if records is None:
-        shorter = (client.understand(message._replace(text=one)) for one in strip_context(message.text))
-        return next(filter(None, shorter), None)
+        texts = chain([text.rstrip(" \t")] if text.endswith((" ", "\t")) else (), strip_context(text))
+        return next(filter(None, (client.understand(message._replace(text=one)) for one in texts)), None)
     return records
 
 
