@@ -57,9 +57,9 @@ def test_what_both_say(client: ModuleType) -> None:
 
 @pytest.mark.parametrize("client", [aiokafka, kafka_python])
 def test_a_line_that_both_print_is_nobodys_without_its_logger(client: ModuleType) -> None:
-    """It belongs to whoever else writes to the file; a logger of another program is none of theirs."""
+    """It belongs to who else writes to the file for its group; a logger of another program is none of theirs."""
     text = f"Setting newly assigned partitions {SET} for group g"
-    nameless = TraceRecord(1000, Kind.ASSIGN_BEGIN, partitions=FOO)
+    nameless = TraceRecord(1000, Kind.ASSIGN_BEGIN, group="g", partitions=FOO)
     assert list(client.understand(Message(1000, text)) or ()) == [nameless]
     assert client.understand(Message(1000, text, "INFO", "shop.orders")) == ()
 

@@ -13,7 +13,7 @@ cluster:
    log if a member id is in the lines of several programs, because then it is not the process that is named. If neither
    is known of a client that prints no client id, the log may be that of several members.
 1. A record without a group belongs to the only group of its client id in its log or else in its file, else to none; one
-   without a client id to the only member that writes there.
+   without a client id to the only member that writes there, of its group if it has one.
 2. Two member ids of one (group, client id) in use at the same time are two processes. Consecutive ids may be one
    process (a classic member gets a new id when it rejoins).
 3. Logs are one process if they share a member id, or if they are rotations of one name (of one program) and do not
@@ -32,7 +32,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from fsm.audit.hygiene.rotation import count_rotations, stem
 from fsm.audit.limits import REORDER_MS, UNDATED_MS
@@ -178,23 +178,27 @@ ASSIGNS_ITSELF = re.compile(r"-(?:configs|offsets|statuses)$")
 
 
 _T = TypeVar("_T")
+_OfGroup = TypeVar("_OfGroup", bound=tuple[Any, ...])
+"""A group, and what is known of a member in it."""
 
 
-def _find_writers(facts: Iterable[Facts], known: Mapping[Source, _T]) -> dict[Source, _T]:
-    """What is known of the only client that writes to a log, or else to its file, for records without a client id."""
-    writers: dict[_Log, set[_T]] = {}
-    hosts: dict[_Log, set[_T]] = {}
+def _find_writers(facts: Iterable[Facts], known: Mapping[Source, _OfGroup]) -> dict[Source, _OfGroup]:
+    """What is known of the only client, of the group if they have one, that writes to a log, or else to its file, for
+    records without a client id."""
+    writers: dict[_Log, set[_OfGroup]] = {}
+    hosts: dict[_Log, set[_OfGroup]] = {}
     for (_, client_id, file, program), its in known.items():
         for log in {_Log(file, program), _Log(file, "")}:
             writers.setdefault(log, set()).add(its)
             if not _EMBEDDED.search(client_id):
                 hosts.setdefault(log, set()).add(its)
     chosen = writers | hosts
-    found: dict[Source, _T] = {}
+    found: dict[Source, _OfGroup] = {}
     for fact in facts:
         own = chosen.get(_Log(fact.file, fact.program)) or chosen.get(_Log(fact.file, ""), set())
-        if len(own) == 1:
-            found["", "", fact.file, fact.program] = next(iter(own))
+        of_group = [one for one in own if fact.group in ("", one[0])]
+        if not fact.client_id and len(of_group) == 1:
+            found[fact.source] = of_group[0]
     return found
 
 

@@ -33,7 +33,7 @@ def read_known(words: Words, package: str, strict: tuple[str, ...], message: Mes
         is_severe = logger in strict and message.level.upper() not in _DEBUG_LEVELS
         return None if is_severe or words.begin(message) else ()
     if not logger and _SHARED.match(message.text):
-        return tuple(replace(one, group="", client_id="") for one in found)
+        return tuple(replace(one, client_id="") for one in found)
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fsm.audit.hygiene.identity import Facts, facts_of, identify
+from fsm.audit.hygiene.identity import Facts, facts_of, find_homeless, find_homes, identify
 from fsm.audit.hygiene.rotation import stem
 from fsm.audit.reading.records import Line, to_row
 from fsm.trace import Kind, TraceRecord
@@ -125,6 +125,17 @@ def test_a_record_without_client_id_belongs_to_the_client_of_its_program():
     keys = identify([*known, *nameless])
     assert keys["", "", "all.log", "p-1"].member == "c (p-1)"
     assert ("", "", "all.log", "p-3") not in keys
+
+
+def test_a_record_without_client_id_belongs_to_the_only_client_of_its_group() -> None:
+    """One process with a consumer in each of two groups, whose lines do not tell the client that prints them."""
+    named = [Facts(group, "c", "all.log", "", "", 0, 100) for group in ("g", "h")]
+    nameless = [Facts(group, "", "all.log", "", "", 0, 100, 0, 1) for group in ("", "g", "h", "i")]
+    keys = identify([*named, *nameless])
+    for group in ("g", "h"):
+        assert keys[group, "", "all.log", ""] == keys[group, "c", "all.log", ""]
+    homes = find_homes([*named, *nameless])
+    assert find_homeless(nameless, homes) == [nameless[0], nameless[3]]
 
 
 def test_ids_that_follow_one_another_are_one_process():
