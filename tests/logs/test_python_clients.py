@@ -103,6 +103,15 @@ def test_a_message_that_ends_otherwise_is_not_understood(client: ModuleType) -> 
 
 
 @pytest.mark.parametrize("client", [aiokafka, kafka_python])
+def test_partitions_of_a_java_client_before_1_0_are_none_of_theirs(client: ModuleType) -> None:
+    """It prints the same words around another list; only its logger tells it apart."""
+    text = "Setting newly assigned partitions [foo-0, foo-1] for group g"
+    assert client.understand(Message(1000, text)) is None
+    logger = "org.apache.kafka.clients.consumer.internals.ConsumerCoordinator"
+    assert client.understand(Message(1000, text, "INFO", logger)) == ()
+
+
+@pytest.mark.parametrize("client", [aiokafka, kafka_python])
 def test_above_debug_the_coordinator_is_understood_or_reported(client: ModuleType) -> None:
     """Its logger speaks of nothing but the membership; half a list is not taken for a whole one."""
     logger = ME[client][1]

@@ -113,9 +113,13 @@ _TOPIC_PARTITION = re.compile(r"TopicPartition\(topic=u?'([^']{1,249})', partiti
 
 
 def topic_partitions(text: str) -> tuple[Partition, ...] | None:
-    """The partitions of a Python set or list of `TopicPartition`; None if one cannot be parsed."""
+    """The partitions of a Python set or list of `TopicPartition`; None if one cannot be parsed, or if it is none."""
     found = [(topic, int(number)) for topic, number in _TOPIC_PARTITION.findall(text)]
-    return by_partition(found) if len(found) == text.count("TopicPartition(") else None
+    is_whole = len(found) == text.count("TopicPartition(") if found else _EMPTY.match(text) is not None
+    return by_partition(found) if is_whole else None
+
+
+_EMPTY = re.compile(r"(?:(?:frozen)?set)?[\[({\])}]*(?:\n|\Z)")
 
 
 def by_topic(value: object) -> tuple[Partition, ...] | None:
