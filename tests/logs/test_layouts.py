@@ -456,6 +456,18 @@ def test_loggers_of_a_package_are_one_column(tmp_path: Path) -> None:
     assert score_logger(["worker.1", "worker.2"]) == 0
 
 
+def test_a_header_that_names_the_logger_has_no_line_above(tmp_path: Path) -> None:
+    """Python's default layout, with one line of the client: the line above it has the same beginning."""
+    path = tmp_path / "consumer.log"
+    path.write_text(
+        "WARNING:kafka.client:Node 1 went away\n"
+        "WARNING:kafka.coordinator:Marking the coordinator dead (node 1) for group g: Node Disconnected.\n"
+    )
+    (record,), (layout,) = read(path, CLIENTS["kafka-python"])
+    assert record.group == "g"
+    assert layout.pattern == "%{level}:%{logger}:%{message}"
+
+
 def test_a_traceback_of_python_is_not_upside_down() -> None:
     """The error stands below its frames."""
     told = events("java")

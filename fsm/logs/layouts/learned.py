@@ -154,10 +154,10 @@ def _learn_alike(seen: MarkedLines, divided: int) -> Sequence[Layout]:
         return timeless
     befores = [before for _, before in hits]
     bare = sum(not before for before in befores)
-    headers = [] if bare > len(hits) // 2 else find_commonest(map(split, filter(None, befores)))
+    headers: Sequence[Header] = [] if bare > len(hits) // 2 else find_commonest(map(split, filter(None, befores)))
     timed = any(isinstance(frame, Named) and frame.roles.time for frame in seen.frames)
     if not timed and not any("time" in header.roles for header in headers):
-        headers = find_two_line_headers(seen, hits) or headers
+        headers = find_two_line_headers(seen, hits, headers)
     layout = make_layout(seen.frames, headers, seen.lines, seen.sample)
     return [layout] if not timeless or layout.has_time else timeless
 

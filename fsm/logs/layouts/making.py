@@ -141,13 +141,18 @@ def _choose_date_order(header: Header, lines: Sequence[str], clock: stamps.Clock
 _DATES = ("month_day_year", "day_month_year")
 
 
-def find_two_line_headers(seen: MarkedLines, hits: Sequence[tuple[int, str]]) -> list[Header]:
-    """The header, if its first part is on a separate line above the message."""
+def find_two_line_headers(
+    seen: MarkedLines, hits: Sequence[tuple[int, str]], headers: Sequence[Header]
+) -> Sequence[Header]:
+    """The header whose first part is on a separate line above the message, if that tells a time or logger which these
+    headers of one line do not; else these."""
     marked = frozenset(seen.marked)
     both = [f"{seen.lines[i - 1]}\n{before}" for i, before in hits if i and i - 1 not in marked]
     found = find_commonest(map(split, both), most=1) if both else []
     fits = sum(found[0].pattern.match(text) is not None for text in both) if found else 0
-    return found if fits > 0.6 * len(hits) and {"time", "logger"} & set(found[0].roles) else []
+    known = {role for header in headers for role in header.roles}
+    is_more = fits > 0.6 * len(hits) and {"time", "logger"} & (set(found[0].roles) - known)
+    return found if is_more else headers
 
 
 _INDENTED = re.compile(r"[ \t]+\S|Caused by: |Suppressed: |[\w$]{1,100}\.[\w$.]{1,200}(?:Exception|Error)(?::|\s*\Z)")
