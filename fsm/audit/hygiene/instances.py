@@ -11,7 +11,7 @@ the last subscription belong to the new instance too: they are held back until a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from fsm.audit.conformance import initial
@@ -19,6 +19,7 @@ from fsm.audit.findings import Finding, FindingKind, finding
 from fsm.audit.hygiene.duplicate_lines import DuplicateLines
 from fsm.audit.hygiene.identity import ASSIGNS_ITSELF
 from fsm.audit.hygiene.line_order import LineOrder
+from fsm.audit.hygiene.repeated_lines import RepeatedLines
 from fsm.audit.hygiene.rotation import Missing, are_adjacent, is_hole
 from fsm.audit.limits import BURST_MS, REORDER_MS, SETTLED_MS
 from fsm.audit.rows import NOWHERE, At, Begin, End, Ended, Known, Order, Place, Seen
@@ -314,6 +315,7 @@ class ProcessStreams:
 
     def __init__(self, group: str, member: str, gone: Missing) -> None:
         self.duplicates = DuplicateLines(group, member)
+        self.repeated = RepeatedLines(group, member)
         self.processes: ConsumerInstances | WorkerProcesses = ConsumerInstances(group, member, gone)
         self.idle: list[Seen] | None = None
         """The records of a consumer of Connect's internal topics, until one shows that it is a member."""
@@ -327,19 +329,24 @@ class ProcessStreams:
             self.begun = True
             self.idle = [] if ASSIGNS_ITSELF.search(seen.record.client_id) else None
         if self.idle is None:
-            given = self.duplicates.see(seen)
+            given = self._thin(seen)
             return self._see(given[0]) if len(given) == 1 else self._cut(given)
         self.idle.append(seen)
         if seen.record.kind not in ACTIVE or seen.record.kind is Kind.TRANSITION:
             return ()
         idle, self.idle = self.idle, None
-        return [item for one in idle for item in self._cut(self.duplicates.see(one))]
+        return [item for one in idle for item in self._cut(self._thin(one))]
 
     def finish(self) -> Stream:
         if self.idle is None:
-            yield from self._cut(self.duplicates.finish())
+            yield from self._cut(self.repeated.finish(self.duplicates.finish()))
             yield from self.processes.finish()
             yield from self.duplicates.findings()
+            yield from self.repeated.findings()
+
+    def _thin(self, seen: Seen) -> Sequence[Seen]:
+        """The records that no copy and no repetition adds."""
+        return self.repeated.see(self.duplicates.see(seen))
 
     def _cut(self, given: Iterable[Seen]) -> Stream:
         return [item for seen in given for item in self._see(seen)]
