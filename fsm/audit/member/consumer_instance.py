@@ -34,6 +34,12 @@ _LEAVES_OR_STAYS = frozenset({
     Kind.LOST_BEGIN, Kind.ADDED,
 })  # fmt: skip
 """The last of these shows whether a consumer whose log ends had left or was a member."""
+_REBALANCES = frozenset({
+    Kind.TRANSITION, Kind.JOINING, Kind.JOINED, Kind.SYNCED, Kind.TARGET, Kind.RECONCILING, Kind.OWNED,
+    Kind.REVOKE_DECIDED, Kind.REVOKE_BEGIN, Kind.REVOKE_END, Kind.LOST_DECIDED, Kind.LOST_BEGIN, Kind.ADDED,
+    Kind.DROPPED,
+})  # fmt: skip
+"""One of these stands between two assignments of a member."""
 _REJOINS = (Kind.JOINING, Kind.JOINED, Kind.ASSIGN_BEGIN)
 """Kinds that do not occur during a close."""
 _RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})", re.ASCII)
@@ -66,6 +72,8 @@ class ConsumerInstance(Process):
     turn_ms: int | None = None
     """Begin of its last rebalance."""
     limits: Limits = field(default_factory=Limits)
+    tells_rebalances: bool = False
+    """It has a line about a rebalance besides those of its assignments."""
 
     def see(self, known: Known) -> None:
         record = known.record
@@ -75,6 +83,8 @@ class ConsumerInstance(Process):
         if record.settings:
             self.version = record.settings.get("version", self.version)
             self.settings.update({name: record.settings[name] for name in _SETTINGS if name in record.settings})
+        if record.kind in _REBALANCES:
+            self.tells_rebalances = True
         if record.kind in _LEAVES_OR_STAYS:
             left = record.kind is Kind.LEFT and not self.expired
             self.left_ms = record.ts_ms if left else None
@@ -290,7 +300,10 @@ class OwnedPartitions:
         return found.lower_severity() if usual else found
 
     def report_added_twice(self, partitions: Iterable[Partition], ts_ms: int, shown: Sequence[At]) -> Iterator[Finding]:
-        """A finding if the application was assigned what it owned, and no line between is known to be missing."""
+        """A finding if the application was assigned what it owned, and no line between is known to be missing.
+
+        For information if all its lines are about assignments: others were left out, also those between.
+        """
         owned = {p: self.partitions[p] for p in by_partition(partitions) if p in self.partitions}
         twice = [p for p, since in owned.items() if self._follows(since, ts_ms, shown[-1])]
         if twice:
@@ -298,7 +311,8 @@ class OwnedPartitions:
                 f"{self.consumer.member} was given {names(twice)} though it had not given them up; "
                 "lines are missing, or stand there twice"
             )
-            yield self.consumer.contradiction(summary, *shown, span_ms=(ts_ms, ts_ms), partitions=twice)
+            found = self.consumer.contradiction(summary, *shown, span_ms=(ts_ms, ts_ms), partitions=twice)
+            yield found if self.consumer.tells_rebalances else replace(found, severity=Severity.INFO)
 
     def _follows(self, owned: Owned, ts_ms: int, at: At) -> bool:
         """Whether the line follows the one of the assignment, with nothing missing in between."""

@@ -25,6 +25,8 @@ class _Loop:
     count: int = 0
     shown: list[At] = field(default_factory=list)
     causes: set[Cause] = field(default_factory=set)
+    names_partitions: bool = False
+    """A line names the partitions that were lost: a finding is about them."""
 
 
 class Membership(InstanceFollower):
@@ -97,6 +99,8 @@ class Membership(InstanceFollower):
         self._leave_group()
         if counts:
             yield from self._count_loss(known.at, cause)
+        if self.loop is not None and known.record.kind is Kind.LOST_BEGIN and known.record.partitions:
+            self.loop.names_partitions = True
 
     @on(Kind.COMMIT_FAILED)
     def _refuse_commit(self, known: Known) -> Rows:
@@ -156,7 +160,7 @@ class Membership(InstanceFollower):
             kind = FindingKind.FENCING_LOOP
             lasted = seconds(loop.end_ms - loop.shown[0].ts_ms)
             summary = f"{member} was thrown out of the group {loop.count} times within {lasted}"
-        elif not self._tells_membership:
+        elif not self._tells_membership and not loop.names_partitions:
             kind = FindingKind.MEMBERSHIP_LOST
             summary = f"{member} lost its place in the group{BECAUSE[cause]}; no line says what it owned"
         else:

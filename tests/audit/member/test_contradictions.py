@@ -104,6 +104,13 @@ def test_an_assignment_is_given_twice(reconciling):
     ]
 
 
+def test_an_assignment_stands_twice_where_all_other_lines_were_left_out(log):
+    """The lines of the rebalance between are missing, but nothing is wrong with the client."""
+    log(500, Kind.ASSIGN_BEGIN, partitions=(("t", 0), ("t", 1)))(900, Kind.ASSIGN_BEGIN, partitions=(("t", 1),))
+    (found,) = log.rows(Finding)
+    assert (found.kind, found.severity) == (FindingKind.ILLEGAL_TRANSITION, Severity.INFO)
+
+
 def test_an_assigned_callback_that_failed_may_come_again(reconciling):
     """The client tries once more."""
     reconciling(500, Kind.ASSIGN_BEGIN, partitions=(("t", 0),))(510, Kind.CALLBACK_FAILED, event="assigned")

@@ -43,6 +43,15 @@ def test_a_log_of_warnings_tells_of_lost_memberships(log):
     assert found.summary == "c lost its place in the group because it did not poll in time; no line says what it owned"
 
 
+@pytest.mark.parametrize("lines_before", [[], [Kind.FENCED], [Kind.POLL_EXPIRED, Kind.FENCED]])
+def test_a_loss_that_names_its_partitions_is_told_once(log, lines_before):
+    """The finding about them says it: another one would deny that a line names them."""
+    for kind in lines_before:
+        log(1000, kind)
+    log(1020, Kind.LOST_BEGIN, partitions=(T0,))
+    assert [f.kind for f in log.rows(Finding)] == [FindingKind.PARTITIONS_LOST]
+
+
 def test_a_log_of_warnings_tells_of_a_loop(log):
     log(1000, Kind.POLL_EXPIRED)(7000, Kind.POLL_EXPIRED)
     assert [f.kind for f in log.rows(Finding)] == [FindingKind.FENCING_LOOP]
