@@ -208,6 +208,7 @@ def test_kafka_python(text: str, kinds: list[Kind], values: dict[str, Any]) -> N
         ),
         ("Heartbeat poll expired, leaving group", [Kind.POLL_EXPIRED], {"group": ""}),
         ("Leaving consumer group (g).", [Kind.LEAVE_BEGIN, Kind.LEAVE_SENT], {}),
+        ("Leaving consumer group (g)", [Kind.LEAVE_BEGIN, Kind.LEAVE_SENT], {}),  # quoted without its end
         (
             "Auto offset commit failed for group g: [Error 25] UnknownMemberIdError: g",
             [Kind.FENCED],

@@ -134,7 +134,7 @@ _WORDS = Words(_NAME, (
                                                                                    listener_failed(_NAME, "assigned")),
     (rf"Rebalance listener .{{1,400}}?\.{_CALLBACK} for group {GROUP} took ",            _read_returned),
     (rf"Leaving consumer group {GROUP} \(member (?P<member_id>.{{1,500}})\)\.",          _read_leave),
-    (rf"Leaving consumer group \({GROUP}\)\.\Z",                                         _read_leave),
+    (rf"Leaving consumer group \({GROUP}\)\.?\Z",                                        _read_leave),
     (rf"LeaveGroup request for group {GROUP} returned successfully",                     Kind.LEFT),
     (r"Elected group leader",                                                            None),
     (r"Starting new heartbeat thread",                                                   None),
