@@ -481,6 +481,14 @@ def test_lines_without_prefix_are_read_behind_a_task(text: str) -> None:
     assert read(line.format("[sink|task-0] ")) == [records]
 
 
+@pytest.mark.parametrize("gap", [" ", "     ", " \t\t"])
+def test_a_prefix_that_was_wrapped_and_joined_again_names_the_group(gap: str) -> None:
+    """Its second line had been indented."""
+    text = f"[Consumer clientId=c,{gap}groupId=g] (Re-)joining group"
+    (records,) = read(f"{TIME} INFO {text} (org.apache.kafka.clients.consumer.internals.ConsumerCoordinator)\n")
+    assert {(one.client_id, one.group) for one in records} == {("c", "g")}
+
+
 def test_spring_adds_the_process_id_to_settings_and_version() -> None:
     """Several processes may share a client id; the pid tells them apart."""
     head = "2026-11-21T07:55:16.081Z   INFO 29348 --- [           main] o.a.k.c.c.AbstractConfig                 : "

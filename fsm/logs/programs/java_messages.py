@@ -113,6 +113,10 @@ def _get_class_name(logger: str) -> str:
     return last
 
 
+_WIDE_GAP = re.compile(r",[ \t]{2,80}groupId=")
+"""Where a line was wrapped and joined again, its second part had been indented."""
+
+
 @_cache_short
 def _parse_prefix(inner: str) -> Prefix:
     """Parses the text in the brackets. Ids may contain anything except `] ` and the name of the next field."""
@@ -120,7 +124,7 @@ def _parse_prefix(inner: str) -> Prefix:
     if not client or "clientId=" not in fields:
         return NO_PREFIX
     before, _, ids = fields.partition("clientId=")
-    client_id, _, group = ids.partition(", groupId=")
+    client_id, _, group = _WIDE_GAP.sub(", groupId=", ids).partition(", groupId=")
     instance_id = before.removeprefix("instanceId=").removesuffix(", ")
     return Prefix(client, "" if group == "null" else group, client_id, instance_id)
 
