@@ -74,6 +74,7 @@ CONTINUED = (
     b"*****",
     b"* The consumer rebalance protocol (KIP-848) is production-ready!",
     b"Following changelog topic(s) has not been named: KSTREAM-1-changelog",
+    b"[2026-11, 17]",
     b"\r",
 )
 FOREIGN = (
@@ -84,6 +85,9 @@ FOREIGN = (
     b"processed order 17 of customer 4",
     b"at last",
     b"<html>",
+    b"[2026-11-21 07:55:00,001] INFO of another program",
+    b"**[2026-11-21 07:55:00,001] INFO made bold**",
+    b"(2026-11-21T07:55:00.001Z) of a third one",
     b'{"level":"info","message":"order 17 was processed"}',
 )
 

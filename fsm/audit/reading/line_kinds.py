@@ -21,6 +21,7 @@ from fsm.logs.reading.entries import (
     CANNOT_CONTINUE,
     CONTINUATION_WORDS,
     CONTINUES,
+    MAY_BE_DATED,
     Block,
     Entry,
     Headers,
@@ -44,6 +45,8 @@ _NO_HEADER = 255
 _PAD = b"\n" * LONGEST
 _CONTINUED = np.array([CONTINUES(bytes([i])) is not None and not chr(i).isalnum() for i in range(256)])
 """By first byte: whether a line that begins no entry continues one."""
+_MAY_BE_DATED = np.isin(np.arange(256), list(MAY_BE_DATED))
+_AFTER_BRACKET = np.isin(np.arange(256), list(MAY_BE_DATED + b"0123456789"))
 _WITHOUT_HEADER = np.where(_CONTINUED, CONTINUATION, _NO_HEADER).astype(np.uint8)
 
 
@@ -119,6 +122,9 @@ class Knowledge:
             for i in np.flatnonzero(mine).tolist():
                 kind = self._ask(lines.line(i), self._headers)
                 kinds[i] = kinds[i] if kind == _NO_HEADER else kind
+        dated = np.flatnonzero((kinds == CONTINUATION) & _MAY_BE_DATED.take(first))
+        for i in dated[_AFTER_BRACKET.take(cells[lines.bounds[dated] + 1])].tolist():
+            kinds[i] = CONTINUATION if CONTINUES(lines.line(i)) else ORPHAN
         strange = kinds == _NO_HEADER
         if strange.any():
             kinds[strange] = ORPHAN

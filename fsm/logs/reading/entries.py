@@ -30,13 +30,16 @@ _THROWN = (b"Exception", b"Error", b"Throwable")
 _FOLLOWING = b"Following "
 _NO_BREAK_SPACE = b"\xc2\xa0"
 """The no-break space of web pages and chats, in UTF-8."""
+MAY_BE_DATED = b"[(*"
+"""First bytes of continuation lines that may stand before the date of a line of another layout, too."""
 _CONTINUES = re.compile(
-    rb"[\s}\[\]()*]|\{[\w.-]{1,250}=\[|" + _NO_BREAK_SPACE + rb"|\Z"
+    rb"[\s})\]]|[\[(*](?![\[(*]{0,3}\d{4}-\d\d-\d\d[ T]\d\d:)|\{[\w.-]{1,250}=\[|" + _NO_BREAK_SPACE + rb"|\Z"
     rb"|" + b"|".join(_CAUSES) + rb"|[\w$]{1,100}\.[\w$.]{0,200}?(?:" + b"|".join(_THROWN) + rb")(?::|\s*\Z)"
     rb"|" + _FOLLOWING + rb"[a-z ]+\(s\) "
 )
 """A continuation line begins with a blank, a bracket but that of a JSON object, an asterisk of a banner, the class of
-an exception, or the only words that a client of Kafka (Streams) puts there."""
+an exception, or the only words that a client of Kafka (Streams) puts there. What has a time in brackets or behind
+asterisks is a line of another layout, or one that was made bold."""
 CONTINUES = _CONTINUES.match
 """Matches a line that continues an entry, if the line does not begin one."""
 CANNOT_CONTINUE = re.compile(
