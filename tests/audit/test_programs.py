@@ -203,6 +203,11 @@ def test_so_are_those_of_every_recording(kind: str, part: int) -> None:
             check(logs)
 
 
+def test_messages_of_one_program_may_end_like_loggers_of_another() -> None:
+    """As librdkafka's do: (join-state init)."""
+    check(recordings.logs("java")["r01_java_rdk"], {"compose": WRITERS["compose"]})
+
+
 def test_so_are_they_with_the_newest_line_first() -> None:
     """As a query of a log store answers: the first line of an entry is below the others, or above them."""
     check(recordings.logs("java")["i_j07_maxpoll"], NEWEST_FIRST)

@@ -31,7 +31,7 @@ def make_layout(frames: tuple[Frame, ...], headers: Sequence[Header], lines: Seq
     programs = tuple(find_program_slots(header, lines) for header in headers)
     repeated, length, stream_groups = _find_repeated(lines, headers, programs)
     after = find_end(lines, headers)
-    ends = _find_ends(lines, headers) if after is None and len(headers) > 1 else ()
+    ends = _find_ends(lines, headers, after) if len(headers) > 1 else ()
     return Layout(
         _set_framing(frames, lines, bool(headers)),
         tuple(headers),
@@ -80,15 +80,23 @@ def _choose_alike(headers: Sequence[Header], lines: Sequence[str]) -> Sequence[H
     return [first, *(rest[0] for rest in rests if _find_repeated(lines, rest, ())[0] is None)]
 
 
-def _find_ends(lines: Sequence[str], headers: Sequence[Header]) -> tuple[Header | None, ...]:
-    """The end of messages behind each header; nothing if none has an end."""
+def _find_ends(lines: Sequence[str], headers: Sequence[Header], after: Header | None) -> tuple[Header | None, ...]:
+    """The end of messages behind each header; nothing if all have the common one, or none has any.
+
+    A program whose messages have none by themselves does not have that of the others, though some may look like it.
+    """
     own: list[list[str]] = [[] for _ in headers]
     for line in lines:
         number = next((i for i, header in enumerate(headers) if header.pattern.match(line)), None)
         if number is not None:
             own[number].append(line)
-    found = tuple(find_end(its, [header]) for its, header in zip(own, headers, strict=True))
-    return found if any(found) else ()
+    found = [find_end(its, [header]) for its, header in zip(own, headers, strict=True)]
+    if after is not None:
+        found = [after if one or len(its) < _FEWEST_ENDED else None for one, its in zip(found, own, strict=True)]
+    return tuple(found) if any(found) and any(one != after for one in found) else ()
+
+
+_FEWEST_ENDED = 5
 
 
 def _find_indent(lines: Sequence[str], headers: Sequence[Header]) -> str:
