@@ -507,6 +507,17 @@ def test_a_text_is_not_a_list_of_topics(join: Any) -> None:
         join().subscribe("foo")
 
 
+@pytest.mark.parametrize("protocol", ["consumer", "range"])
+def test_a_commit_that_runs_out_of_time_says_so(broker: LiveBroker, join: Any, protocol: str) -> None:
+    """Whatever the last error was: an application tells one that was tried for long enough from one that is final."""
+    consumer = join(protocol=protocol, settings=MANUAL)
+    consumer.subscribe(["foo"])
+    wait(broker, lambda: consumer.assignment() == ALL, consumer)
+    broker.refuse("COORDINATOR_LOAD_IN_PROGRESS", api="OffsetCommit", times="always")
+    with pytest.raises(KafkaException, match="TimeoutException: not committed within 300 ms, last because of COORD"):
+        consumer.commit_sync(((("foo", 0), 2),), timeout_ms=300)
+
+
 def test_on_asyncio_an_application_commits_itself(broker: LiveBroker) -> None:
     """At any time, and within the callback of close()."""
     produce(broker, 1, b"a", b"b", b"c")

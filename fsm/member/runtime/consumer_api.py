@@ -178,9 +178,12 @@ class ConsumerApi:
         given_ms = self._config.default_api_timeout_ms if timeout_ms is None else not_negative(timeout_ms)
         deadline_ms = self._clock() + given_ms
         while (error := (yield from self._commit(offsets, deadline_ms))) is not None:
-            again_ms = self._clock() + self._config.retry_backoff_ms
-            if again_ms >= deadline_ms or not is_tried_again(error, is_member=self._member.member_epoch > 0):
+            if not is_tried_again(error, is_member=self._member.member_epoch > 0):
                 raise KafkaException(error)
+            again_ms = self._clock() + self._config.retry_backoff_ms
+            if again_ms >= deadline_ms:
+                text = f"not committed within {given_ms} ms, last because of {error.name}"
+                raise KafkaException(events.KafkaError("TimeoutException", text))
             while self._clock() < again_ms:
                 yield from self._give_way(again_ms)
 
