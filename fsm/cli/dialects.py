@@ -17,7 +17,7 @@ EXAMPLES = """examples:
   fsm dialects document    the rules of the design document
   fsm dialects --json      the same as one JSON document
 
-Every command that takes a dialect takes one with other rules: 4.4+F29 has one more, fixed-F29-F31 lacks two.
+Every command that runs a dialect runs one with other rules: 4.4+F29 has one more, fixed-F29-F31 lacks two.
 
 exit status: 0 success; 2 no dialect has that name"""
 

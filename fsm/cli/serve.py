@@ -172,10 +172,10 @@ def _check_host(host: str) -> None:
 
 def _release(name: str) -> str:
     from fsm.coordinator.model.dialect import dialect
-    from fsm.protocol.releases import RELEASES
+    from fsm.protocol.releases import RELEASES, split_dialect
 
     found = dialect(name).name
-    if found not in RELEASES:
+    if split_dialect(found)[0] not in RELEASES:
         raise InputError(f"{name} is not a release", "--dialect", f"choose from {', '.join(RELEASES)}")
     return found
 

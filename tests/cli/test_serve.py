@@ -34,6 +34,9 @@ RULES = "- lose: yes\n  apii: Heartbeat\n"
         (["--topics", "foo=1", "--port", "65536"], "'65536' is not a whole number from 0 to 65535"),
         (["--topics", "foo=1", "--brokers", "0"], "'0' is not a whole number from 1 to 100"),
         (["--topics", "foo=1", "--dialect", "3.9"], "unknown coordinator dialect '3.9'"),
+        (["--topics", "foo=1", "--dialect", "4.2+F0"], "unknown rule 'F0' of a dialect"),
+        (["--topics", "foo=1", "--dialect", "4.2+F29", "--port", "{taken}"], "cannot listen: Address already in use"),
+        (["--topics", "foo=1", "--dialect", "fixed-F29"], "fixed-F29 is not a release"),
         (["--topics", "foo=1", "--set", "group.consumer.sesion.timeout.ms=1"], "did you mean group.consumer.session"),
         (["--topics", "foo=1", "--set", "group.consumer.session.timeout.ms=9"], "lower that one too"),
         (
