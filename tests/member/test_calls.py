@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -267,9 +268,10 @@ def test_arguments_are_looked_at_when_they_are_given(capsys: pytest.CaptureFixtu
             with pytest.raises(LocalProtocolError, match="subscribe to a list of topic names, not to"):
                 consumer.subscribe(given)
         consumer.subscribe(["t"])
-        for given in ({("t", 0): 3}, [1], (("t", 0),)):
-            with pytest.raises(LocalProtocolError, match=r"give a tuple of \(\(topic, partition\), offset\)"):
-                consumer.poll(0, consumed=given)
+        for given in ({("t", 0): 3}, [1], (("t", 0),), ((("t", 0), -1),), ((("t", -1), 3),), ((("t", 0), 1 << 63),)):
+            for call in (partial(consumer.poll, 0), consumer.commit_sync):
+                with pytest.raises(LocalProtocolError, match=r"give a tuple of \(\(topic, partition\), offset\)"):
+                    call(given)
     structlog.reset_defaults()  # a test that captured what was logged has configured it
     warn("it goes on", error="X")
     assert capsys.readouterr().out == ""

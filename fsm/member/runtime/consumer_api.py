@@ -441,8 +441,8 @@ def is_tried_again(error: events.KafkaError | None, *, is_member: bool) -> bool:
 
 def _is_position(given: object) -> bool:
     match given:
-        case ((str(), int()), int()):
-            return True
+        case ((str(), int(partition)), int(offset)):
+            return partition >= 0 and 0 <= offset < 1 << 63
     return False
 
 
