@@ -142,7 +142,8 @@ class _Path(Stage):
         if not self._taken or self._taken[-1][0] != self._number:
             return
         number, step = self._taken[-1]
-        yield arrow_of(step, sent_in=late_steps(self._taken).get(number))
+        sent_in = late_steps(self._taken).get(number) if step.action == "receives late" else None
+        yield arrow_of(step, sent_in=sent_in)
         yield from (Arrow(name, name, state, Look.STATE) for name, state in changed.items())
 
     def expect(self, node: Node, seen: Mapping[str, str]) -> Iterable[Expected]:
