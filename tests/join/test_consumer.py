@@ -145,9 +145,12 @@ def test_a_commit_is_retried_or_fails(broker: LiveBroker, join: Any, protocol: s
         "COORDINATOR_LOAD_IN_PROGRESS",
         "NONE",
     ]
-    broker.refuse("GROUP_AUTHORIZATION_FAILED", api="OffsetCommit")
-    with pytest.raises(KafkaException, match="GROUP_AUTHORIZATION_FAILED"):
-        consumer.commit_sync(at_two)
+    broker.refuse("UNKNOWN_TOPIC_OR_PARTITION", api="OffsetCommit")
+    consumer.commit_sync(at_two)
+    for code in ("GROUP_AUTHORIZATION_FAILED", *(["STALE_MEMBER_EPOCH"] if protocol == "consumer" else [])):
+        broker.refuse(code, api="OffsetCommit")
+        with pytest.raises(KafkaException, match=code):
+            consumer.commit_sync(at_two)
     broker.mute(api="OffsetCommit", times="always")
     with pytest.raises(KafkaException, match="TimeoutException"):
         consumer.commit_sync(at_two, timeout_ms=300)

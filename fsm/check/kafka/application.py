@@ -12,6 +12,7 @@ from typing import Any
 
 from fsm.check.model import Choice
 from fsm.coordinator.model.timers import TimerKind
+from fsm.member.consumer.effects import FATAL_WITH_IDS
 from fsm.member.effects import CallCompleted
 from fsm.member.events import (
     ApplicationEvent,
@@ -24,13 +25,13 @@ from fsm.member.events import (
     SyncCommitEvent,
     UnsubscribeEvent,
 )
-from fsm.member.runtime.consumer_api import is_tried_again
 from fsm.member.runtime.queues import InvokeListener, process
 from fsm.member.runtime.shell import MemberShell
 from fsm.member.runtime.trace import MemberTrace
 from fsm.protocol.assignment import Partitions, partitions, without
 from fsm.protocol.config import ConsumerConfig
-from fsm.protocol.messages import Offsets
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import DISCONNECTED, TIMED_OUT, Offsets
 
 NOW = 1_700_000_000_000
 FAR = NOW + 10_000_000_000
@@ -41,6 +42,14 @@ RAISED = KafkaError("KafkaException", "the rebalance listener raised")
 """The error that a poll raises after a callback raised: the application knows the reason and polls again."""
 GOES_ON_AFTER = frozenset({"InterruptException", "RebalanceInProgressException", "TimeoutException", RAISED.name})
 """Errors of a poll after which an application polls again; any other one ends its process."""
+PASSING = frozenset(
+    {
+        TIMED_OUT.name,
+        DISCONNECTED.name,
+        *(code.name for code in ErrorCode if code.passes and code not in FATAL_WITH_IDS),
+    }
+)
+"""Errors of a commit that may succeed later."""
 ASYNC_CALL, SYNC_CALL = 100, 101
 """Call numbers: of an asynchronous commit, and of a synchronous one."""
 OTHERWISE = "subscribes otherwise"
@@ -216,6 +225,12 @@ class Driven(MemberShell[Any, Any]):
 def positions(using: Partitions) -> Offsets:
     """The positions of an application in the partitions that it uses."""
     return tuple((one, 1) for one in using)
+
+
+def is_tried_again(error: KafkaError | None, *, is_member: bool) -> bool:
+    """Whether the application commits again: after a stale epoch, too, for which commitSync() fails, if a newer one is
+    known; not if the topic is gone."""
+    return error is not None and (error.name in PASSING or (error.name == "STALE_MEMBER_EPOCH" and is_member))
 
 
 def choices_of_application(

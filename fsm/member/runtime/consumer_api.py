@@ -19,7 +19,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from fsm.errors import FsmError, LocalProtocolError
 from fsm.member import events
-from fsm.member.consumer.effects import FATAL_WITH_IDS
 from fsm.member.effects import CallCompleted
 from fsm.member.runtime.background import Background
 from fsm.member.runtime.queues import InvokeListener, KafkaException, Outcome, callback_error, process
@@ -58,14 +57,12 @@ Subscribe = (
 
 CLOSE_GRACE_MS = 100
 """How long close() waits for its last request to be sent, whatever its timeout."""
-PASSING = frozenset(
-    {
-        TIMED_OUT.name,
-        DISCONNECTED.name,
-        *(code.name for code in ErrorCode if code.passes and code not in FATAL_WITH_IDS),
-    }
-)
-"""Errors of a commit that may succeed later."""
+_RETRIED = frozenset({
+    TIMED_OUT.name, DISCONNECTED.name, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS.name,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE.name, ErrorCode.NOT_COORDINATOR.name, ErrorCode.REQUEST_TIMED_OUT.name,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name, ErrorCode.UNKNOWN_TOPIC_ID.name,
+})  # fmt: skip
+"""Errors after which commitSync() commits again (`CommitRequestManager`, `ConsumerCoordinator`)."""
 
 
 class Pass:
@@ -178,7 +175,7 @@ class ConsumerApi:
         given_ms = self._config.default_api_timeout_ms if timeout_ms is None else not_negative(timeout_ms)
         deadline_ms = self._clock() + given_ms
         while (error := (yield from self._commit(offsets, deadline_ms))) is not None:
-            if not is_tried_again(error, is_member=self._member.member_epoch > 0):
+            if error.name not in _RETRIED:
                 raise KafkaException(error)
             again_ms = self._clock() + self._config.retry_backoff_ms
             if again_ms >= deadline_ms:
@@ -432,11 +429,6 @@ def check_positions(given: Offsets, name: str = "consumed") -> Offsets:
     if not isinstance(given, tuple) or not all(map(_is_position, given)):
         raise LocalProtocolError(f"{name} is {given!r}; give a tuple of ((topic, partition), offset)")
     return given
-
-
-def is_tried_again(error: events.KafkaError | None, *, is_member: bool) -> bool:
-    """Whether commitSync() retries, as in `CommitRequestManager`: also after a stale epoch if a newer one is known."""
-    return error is not None and (error.name in PASSING or (error.name == "STALE_MEMBER_EPOCH" and is_member))
 
 
 def _is_position(given: object) -> bool:

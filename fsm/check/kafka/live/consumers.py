@@ -18,6 +18,7 @@ from fsm.check.kafka.application import (
     RAISED,
     TURNS,
     App,
+    is_tried_again,
     list_used_after,
     positions,
 )
@@ -37,7 +38,6 @@ from fsm.member.events import (
     UnsubscribeEvent,
 )
 from fsm.member.runtime.classic_shell import ClassicConsumerMember
-from fsm.member.runtime.consumer_api import is_tried_again
 from fsm.member.runtime.consumer_shell import ConsumerMember
 from fsm.member.runtime.queues import InvokeListener, Pass, process
 from fsm.member.runtime.shell import MemberShell
