@@ -480,14 +480,21 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "page.md"]
 
 
-@pytest.mark.parametrize("more", [(), ("--master", "none")])
-def test_a_package_of_an_extra_that_is_missing_is_one_line(tmp_path: Path, more: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("command", "package", "extra"),
+    [
+        (("audit", "-o", "out", "--follow"), "pyspark", "spark"),
+        (("audit", "-o", "out", "--follow", "--master", "none"), "pyspark", "spark"),
+        (("capture", "--read"), "dpkt", "capture"),
+    ],
+)
+def test_a_package_of_an_extra_that_is_missing_is_one_line(
+    tmp_path: Path, command: tuple[str, ...], package: str, extra: str
+) -> None:
     """With the extra that has it, and the status of bad input: that of findings would be an alarm."""
     (tmp_path / "a.log").write_text("x\n")
-    command = ["audit", str(tmp_path / "a.log"), "-o", str(tmp_path / "out"), "--follow", *more]
-    code = f"import sys; sys.modules['pyspark'] = None\nfrom fsm.cli import main\nsys.exit(main({command!r}))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr.splitlines()[1:]) == (
-        2,
-        ["fsm: pyspark is not installed; in a checkout: pip install '.[spark]'"],
-    )
+    given = [*command, "a.log"]
+    code = f"import sys; sys.modules[{package!r}] = None\nfrom fsm.cli import main\nsys.exit(main({given!r}))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    told = [line for line in done.stderr.splitlines() if not line.startswith("fsm: following ")]
+    assert (done.returncode, told) == (2, [f"fsm: {package} is not installed; in a checkout: pip install '.[{extra}]'"])

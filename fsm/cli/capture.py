@@ -81,11 +81,8 @@ def _run_proxy(args: argparse.Namespace) -> None:
 
 
 def _read(args: argparse.Namespace) -> None:
-    try:
-        from fsm.capture.packets import read_captures
-    except ImportError:
-        remedy = "install rebalance-fsm[capture]"
-        raise InputError("reading captured packets needs dpkt, which is not installed", "--read", remedy) from None
+    from fsm.capture.packets import read_captures
+
     with ExitStack() as opened:
         files = [(name, _packets(name, opened)) for name in args.read]
         log = opened.enter_context(_log(args))
