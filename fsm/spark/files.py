@@ -1,13 +1,16 @@
-"""Atomic writes of files."""
+"""Atomic writes of files, and a lock on what is written."""
 
 from __future__ import annotations
 
+import fcntl
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
+
+from fsm.errors import InputError
 
 
 @contextmanager
@@ -26,6 +29,25 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 def write(path: Path, data: bytes) -> None:
     with replacing(path) as file:
         file.write(data)
+
+
+@contextmanager
+def lock(path: Path, out: Path, held: str, remedy: str) -> Iterator[BinaryIO]:
+    """The lock file of `out`, locked until the block or the process ends.
+
+    Raises `InputError` if it cannot be written, or if another process holds it.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("wb")
+    except OSError as problem:
+        raise InputError(f"cannot be written: {problem.strerror}", str(out), "give another folder") from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(held, str(out), remedy) from None
+        yield file
 
 
 _TEMPORARY = re.compile(r"\..+(?:\.[0-9a-f]{32}|-[a-z0-9_]{8})", re.DOTALL)

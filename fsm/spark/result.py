@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import glob
 import os
 import shutil
@@ -12,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fsm.errors import InputError
+from fsm.spark.files import lock
 
 MARK = "audit.json"
 """A folder with this file is a result of an audit and may be replaced."""
@@ -55,19 +55,8 @@ def _remove_leftovers(out: Path) -> None:
 def _lock(out: Path) -> Iterator[None]:
     """Prevents other audits from writing the same result. The lock is released when the process ends."""
     path = out.with_name(f".{out.name}{UNFINISHED}.lock")
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        lock = path.open("w")
-    except OSError as problem:
-        raise InputError(f"cannot be written: {problem.strerror}", str(out.parent), "give another folder") from None
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(
-                "another audit is writing it", str(out), "wait for its end or give another folder"
-            ) from None
-        if not path.exists() or os.fstat(lock.fileno()).st_ino != path.stat().st_ino:
+    with lock(path, out, "another audit is writing it", "wait for its end or give another folder") as held:
+        if not path.exists() or os.fstat(held.fileno()).st_ino != path.stat().st_ino:
             raise InputError("another audit wrote it just now", str(out), "start again")
         try:
             yield

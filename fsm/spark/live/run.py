@@ -3,7 +3,6 @@ its lock, and a mark with the options that must not change."""
 
 from __future__ import annotations
 
-import fcntl
 import json
 import platform
 import sqlite3
@@ -21,7 +20,7 @@ from fsm.errors import FsmError, InputError
 from fsm.logs.reading.pieces import Unreadable
 from fsm.render.report.folder import FOLDER
 from fsm.spark.audit import Result, explain_nothing
-from fsm.spark.files import sweep
+from fsm.spark.files import lock, sweep
 from fsm.spark.live.alarms import Alarms
 from fsm.spark.live.known_files import Offsets
 from fsm.spark.live.page import Page, inputs_of
@@ -255,17 +254,9 @@ def open_checkpoint(followed: Followed) -> Iterator[None]:
             raise InputError(
                 "the folder holds files that --follow did not write", str(out), "give a new or empty folder"
             )
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / LOCK).open("w")
     except OSError as problem:
         raise InputError(f"cannot be written: {problem.strerror}", str(out), "give another folder") from None
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(
-                "another audit is following into it", str(out), "stop that or give another folder"
-            ) from None
+    with lock(folder / LOCK, out, "another audit is following into it", "stop that or give another folder"):
         mark = folder / MARK
         if mark.exists():
             _compare(mark, mine)
