@@ -13,7 +13,7 @@ from fsm.errors import InputError
 from fsm.member.dialect import dialect as member
 from fsm.member.dialect.choices import Choice
 from fsm.nodes import nearest
-from fsm.reference.entries import HAZARDS, LOG_FACTS
+from fsm.reference.entries import HAZARDS, LOG_FACTS, WEAK_SPOTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ _SHOWN = {
 def _member() -> Part:
     names = member.DIALECTS
     choices = {name: frozenset[Enum](member.dialect(name).choices) for name in names}
-    of_hazard = {entry.number: entry.tests for section in (HAZARDS, LOG_FACTS) for entry in section.entries}
+    of_hazard = {one.number: one.tests for section in (HAZARDS, LOG_FACTS, WEAK_SPOTS) for one in section.entries}
 
     def tests(choice: Choice) -> tuple[str, ...]:
         if choice not in _SHOWN and choice.about:

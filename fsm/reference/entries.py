@@ -584,7 +584,10 @@ WEAK_SPOTS = Section(
             "until then, and a commit of what another one owns is accepted. No callback tells which of them it has "
             "lost. With `enable.auto.commit` those that it keeps stay pending revocation, and nobody reads them "
             "until another rebalance. Observed with Java consumers of 4.4.0.",
-            tests=(f"{_FOUND}classic_group.py::test_who_is_interrupted_as_it_gives_partitions_up_joins_with_them",),
+            tests=(
+                f"{_FOUND}classic_group.py::test_who_is_interrupted_as_it_gives_partitions_up_joins_with_them",
+                f"{_FOUND}classic_group.py::test_applications_and_brokers_disturb_a_classic_group",
+            ),
         ),
         Entry(
             "W28",

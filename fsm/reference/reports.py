@@ -575,7 +575,8 @@ REPORTS = (
         'where it had stopped (`--commits --property "the group settles"`, 23 steps).',
         "Low: a wakeup or interrupt within a revoked callback, and an application that polls again after it instead "
         "of closing.",
-        "Empty the assignment also when the callback throws (`onJoinPrepare`), or set needsJoinPrepare again.",
+        "Empty the assignment also when the callback throws (`onJoinPrepare`), or set needsJoinPrepare again. `fixed` "
+        "takes the callback as called, like one that raises (`INTERRUPTED_IS_CALLED`), and both properties hold.",
         "Nothing: a JoinGroup of an eager member that names owned partitions is what a cooperative one sends.",
         "Close the consumer after a WakeupException or InterruptException, or use a cooperative assignor.",
         "`double_ownership` or, with automatic commits, `unowned_partition` with the cause `interrupted`, from A's log "

@@ -120,6 +120,7 @@ def test_two_disturbances_of_messages_and_timers_harm_no_static_group(pair: tupl
         ("failover", 3_886_758),
         ("failover_losing", 5_451_487),
         ("hanging", 916_101),
+        ("interrupted", 490_696),
         ("late", 6_078_385),
         ("leave", 2_231_620),
         ("lose", 1_058_276),
@@ -131,7 +132,7 @@ def test_two_disturbances_of_messages_and_timers_harm_no_static_group(pair: tupl
     ],
 )
 def test_a_restart_and_one_disturbance_more_in_a_classic_group(kind: str, states: int) -> None:
-    model = classic_group(coordinator="fixed")
+    model = classic_group(client="fixed", coordinator="fixed")
     verdict = check(model, disturb=[kind, "restart"], disturbances=2, known=["restarts"], every=True)
     assert (verdict.word, verdict.states, verdict.stopped, verdict.cut) == ("holds", states, "", {"restarts": 138_240})
 
@@ -148,7 +149,7 @@ def test_a_restart_and_one_disturbance_more_in_a_classic_group(kind: str, states
     ],
 )
 def test_a_restart_and_one_disturbance_more_in_a_cooperative_group(kind: str, states: int) -> None:
-    model = classic_group(coordinator="fixed", protocol="cooperative")
+    model = classic_group(client="fixed", coordinator="fixed", protocol="cooperative")
     verdict = check(model, disturb=[kind, "restart"], disturbances=2, known=["restarts"], every=True)
     assert (verdict.word, verdict.states, verdict.stopped, verdict.cut) == ("holds", states, "", {"restarts": 364_071})
 
@@ -156,23 +157,20 @@ def test_a_restart_and_one_disturbance_more_in_a_cooperative_group(kind: str, st
 @pytest.mark.slow
 @pytest.mark.parametrize(("protocol", "states"), [("eager", 12_731_268), ("cooperative", 32_892_040)])
 def test_two_disturbances_of_any_kind_harm_no_classic_group(protocol: str, states: int) -> None:
-    """Of any kind but `restart` and `interrupted` (W27): some 60 and 220 CPU seconds."""
-    model = classic_group(coordinator="fixed", protocol=protocol)
-    kinds = set(model.kinds) - {"interrupted", "restart"}
+    """Of any kind but `restart`: some 60 and 220 CPU seconds."""
+    model = classic_group(client="fixed", coordinator="fixed", protocol=protocol)
+    kinds = set(model.kinds) - {"restart"}
     verdict = check(model, disturb=sorted(kinds), disturbances=2, every=True)
     assert (verdict.word, verdict.states, verdict.stopped) == ("holds", states, "")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("protocol", "left_out", "states"),
-    [("eager", set(), 33_953_024), ("cooperative", {"interrupted"}, 48_340_717)],
-)
-def test_two_disturbances_of_any_kind_harm_no_mixed_group(protocol: str, left_out: set[str], states: int) -> None:
-    """Of any kind but `restart` and `convert`, W27 cut off or left out: some 120 and 170 CPU seconds."""
+@pytest.mark.parametrize(("protocol", "states"), [("eager", 33_953_024), ("cooperative", 48_340_717)])
+def test_two_disturbances_of_any_kind_harm_no_mixed_group(protocol: str, states: int) -> None:
+    """Of any kind but `restart` and `convert`: some 120 and 170 CPU seconds."""
     model = mixed_group(client="fixed", coordinator="fixed", protocol=protocol)
-    kinds = set(model.kinds) - {"restart", "convert"} - left_out
-    verdict = check(model, disturb=sorted(kinds), disturbances=2, known=["interrupted"], every=True)
+    kinds = set(model.kinds) - {"restart", "convert"}
+    verdict = check(model, disturb=sorted(kinds), disturbances=2, every=True)
     assert (verdict.word, verdict.states, verdict.stopped) == ("holds", states, "")
 
 
@@ -188,7 +186,7 @@ def test_two_disturbances_of_any_kind_harm_no_mixed_group(protocol: str, left_ou
         (("convert", "failover"), 10_966_522),
         (("convert", "failover_losing"), 19_506_514),
         (("convert", "hanging"), 4_384_070),
-        (("convert", "interrupted"), 2_373_644),
+        (("convert", "interrupted"), 2_349_740),
         (("convert", "leave"), 10_243_546),
         (("convert", "lose"), 7_019_262),
         (("convert", "raising"), 2_349_740),
@@ -203,6 +201,7 @@ def test_two_disturbances_of_any_kind_harm_no_mixed_group(protocol: str, left_ou
         (("restart", "failover"), 4_706_454),
         (("restart", "failover_losing"), 12_604_763),
         (("restart", "hanging"), 4_043_388),
+        (("restart", "interrupted"), 1_687_497),
         (("restart", "leave"), 7_480_030),
         (("restart", "lose"), 6_833_575),
         (("restart", "poll_timeout"), 64_287_863),
@@ -214,9 +213,9 @@ def test_two_disturbances_of_any_kind_harm_no_mixed_group(protocol: str, left_ou
     ids=str,
 )
 def test_a_restart_or_a_conversion_and_one_disturbance_more_in_a_mixed_group(kinds: list[str], states: int) -> None:
-    """Of members with one partition, W27 cut off; other pairs are not explored."""
+    """Of members with one partition; other pairs are not explored."""
     model = mixed_group(topics={"foo": 1}, client="fixed", coordinator="fixed")
-    verdict = check(model, disturb=kinds, disturbances=2, known=["interrupted", "restarts"], every=True)
+    verdict = check(model, disturb=kinds, disturbances=2, known=["restarts"], every=True)
     assert (verdict.word, verdict.states, verdict.stopped) == ("holds", states, "")
 
 
@@ -229,6 +228,7 @@ def test_a_restart_or_a_conversion_and_one_disturbance_more_in_a_mixed_group(kin
         (("convert", "commit_sync"), 4_239_542),
         (("convert", "crash"), 5_599_156),
         (("convert", "hanging"), 5_384_608),
+        (("convert", "interrupted"), 2_946_241),
         (("convert", "leave"), 12_633_233),
         (("convert", "lose"), 8_203_390),
         (("convert", "raising"), 2_946_241),
@@ -241,6 +241,7 @@ def test_a_restart_or_a_conversion_and_one_disturbance_more_in_a_mixed_group(kin
         (("restart", "crash"), 2_974_003),
         (("restart", "failover"), 4_991_165),
         (("restart", "hanging"), 4_278_055),
+        (("restart", "interrupted"), 1_851_006),
         (("restart", "leave"), 8_127_826),
         (("restart", "lose"), 7_286_648),
         (("restart", "raising"), 1_851_006),
@@ -279,18 +280,18 @@ def test_a_restart_and_one_disturbance_more_in_a_static_group(kind: str) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize(("protocol", "states"), [("eager", 16_476_388), ("cooperative", 44_926_114)])
 def test_two_disturbances_of_any_kind_harm_no_static_classic_group(protocol: str, states: int) -> None:
-    """Of any kind but `restart` and `interrupted` (W27): W31 ends there, too; up to six CPU minutes."""
-    model = classic_group(coordinator="fixed", static=True, protocol=protocol)
-    kinds = sorted(set(model.kinds) - {"interrupted", "restart"})
+    """Of any kind but `restart`: W31 ends there, too; up to six CPU minutes."""
+    model = classic_group(client="fixed", coordinator="fixed", static=True, protocol=protocol)
+    kinds = sorted(set(model.kinds) - {"restart"})
     verdict = check(model, disturb=kinds, disturbances=2, every=True)
     assert (verdict.word, verdict.states, verdict.stopped) == ("holds", states, "")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", sorted(KINDS - {"interrupted"}))
+@pytest.mark.parametrize("kind", sorted(KINDS))
 def test_a_restart_and_one_disturbance_more_in_a_static_classic_group(kind: str) -> None:
     """Eager: W29 ends there; up to 15 million states."""
-    model = classic_group(coordinator="fixed", static=True)
+    model = classic_group(client="fixed", coordinator="fixed", static=True)
     known = ["late_join", "restarts"]
     verdict = check(model, disturb=[kind, "restart"], disturbances=2, known=known, every=True)
     assert (verdict.word, verdict.stopped) == ("holds", "")
@@ -320,7 +321,7 @@ def test_a_restart_and_one_disturbance_more_in_a_static_classic_group(kind: str)
 )
 def test_a_restart_and_one_disturbance_more_in_a_cooperative_static_group(kind: str, states: int) -> None:
     """Up to six CPU minutes each."""
-    model = classic_group(coordinator="fixed", static=True, protocol="cooperative")
+    model = classic_group(client="fixed", coordinator="fixed", static=True, protocol="cooperative")
     verdict = check(model, disturb=[kind, "restart"], disturbances=2, known=["restarts"], every=True)
     assert (verdict.word, verdict.states, verdict.stopped) == ("holds", states, "")
 
@@ -328,6 +329,6 @@ def test_a_restart_and_one_disturbance_more_in_a_cooperative_static_group(kind: 
 @pytest.mark.slow
 def test_static_members_return_with_another_subscription() -> None:
     """W35 ends there, three disturbances, 47 CPU seconds: both have one topic, and a follower returns with another."""
-    model = classic_group(coordinator="fixed", static=True, topics={"foo": 1, "bar": 1})
+    model = classic_group(client="fixed", coordinator="fixed", static=True, topics={"foo": 1, "bar": 1})
     verdict = check(model, disturb=["resubscribe", "restart"], disturbances=3, known=["restarts"], every=True)
     assert (verdict.word, verdict.states, verdict.stopped) == ("holds", 8_735_272, "")

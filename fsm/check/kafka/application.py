@@ -92,11 +92,12 @@ SUBSCRIBED = (App.RUNNING, App.COMMITTING, App.RETRYING)
 """States in which it stays in its group; in the second and third it does not poll until its commit has ended."""
 CLOSE_NOW = "closes without waiting"
 CLOSE_OVER = "deadline of close() is over"
+RAISES = "raises from its callback"
 INTERRUPTED = "polls, and is interrupted as it applies an assignment"
 INTERRUPT = KafkaError("InterruptException", "the thread of the application was interrupted")
 PASSES = (
     *("polls", INTERRUPTED, "unsubscribes", "closes", CLOSE_NOW, "goes on"),
-    *("returns from its callback", "raises from its callback"),
+    *("returns from its callback", RAISES),
 )
 """Choices after which the application processes its background events."""
 
@@ -145,8 +146,8 @@ class Driven(MemberShell[Any, Any]):
             case str() if what in ("closes", CLOSE_NOW):
                 app = App.CLOSING
                 self.close(NOW, timeout_ms=0 if what == CLOSE_NOW else FAR)
-            case "returns from its callback" | "raises from its callback" if calling is not None:
-                using = self.end_callback(app, using, calling, RAISED if what.startswith("raises") else None)
+            case str() if what in ("returns from its callback", RAISES) and calling is not None:
+                using = self.end_callback(app, using, calling, RAISED if what == RAISES else None)
                 calling = None
         return app, using, calling
 
@@ -262,7 +263,7 @@ def choices_of_application(
             yield Choice("goes on")
     if calling is not None and app is not App.HUNG:
         yield Choice("returns from its callback")
-        yield Choice("raises from its callback", disturbance="raising")
+        yield Choice(RAISES, disturbance="raising")
         yield Choice("hangs in its callback", disturbance="hanging")
 
 

@@ -154,6 +154,12 @@ class Choice(Enum):
         "W22",
     )
 
+    INTERRUPTED_IS_CALLED = (
+        "a classic member's callback that an interrupt or a wakeup ends counts as called, as one that throws does",
+        "fixed",
+        "W27",
+    )
+
     # What the design notes decide otherwise, or ask
     JOIN_ON_SUBSCRIBE = ("subscribe() joins, without waiting for a poll", "document")
     STABLE_WHEN_SENT = ("a member is STABLE once its joining heartbeat is generated", "document")

@@ -34,9 +34,11 @@ from fsm.check.kafka.consumer.group import (
     SETTINGS,
     choose_names,
     fewer_of,
+    name_dialects,
     name_those,
     one_each,
     outdates_of,
+    read_dialects,
     rules_of,
 )
 from fsm.check.kafka.consumer.group import NOT_MODELLED as NOT_OF_ANY_MEMBER
@@ -53,6 +55,7 @@ from fsm.coordinator.model.dialect import Choice, Dialect
 from fsm.coordinator.model.persistent import PersistentMap
 from fsm.errors import InputError
 from fsm.member.classic.assignors import ClientAssignor
+from fsm.member.dialect.dialect import Dialect as MemberDialect
 from fsm.member.runtime.trace import TraceTo
 from fsm.protocol.assignment import TopicNames
 from fsm.protocol.consumer_protocol import decode_assignment, decode_subscription
@@ -92,6 +95,7 @@ def classic_group(
     members: int = 2,
     topics: Mapping[str, int] = PersistentMap({"foo": 2}),
     protocol: str = "eager",
+    client: str | MemberDialect = LATEST,
     coordinator: str | Dialect = LATEST,
     *,
     static: bool = False,
@@ -103,9 +107,9 @@ def classic_group(
 ) -> Model:
     """Members of the classic protocol and their coordinator.
 
-    `protocol` is of all, or of one each; `search`, `topic_changes` and `compaction` are as in `consumer_group`;
-    `max_size` is group.max.size.
-    Raises `InputError` for too many members or partitions, and for an unknown protocol.
+    `protocol` is of all, or of one each, and so is `client`, the dialect of the members; `search`, `topic_changes` and
+    `compaction` are as in `consumer_group`; `max_size` is group.max.size. Raises `InputError` for too many members or
+    partitions, and for an unknown protocol.
     """
     known = Topics(topics, change=topic_changes)
     names = choose_names(members)
@@ -121,7 +125,11 @@ def classic_group(
         fewer=fewer,
         kinds=kinds,
     )
-    consumers = [ClassicModel(name, setting, mine, known) for name, mine in zip(names, strategies, strict=True)]
+    dialects = read_dialects(client, members)
+    consumers = [
+        ClassicModel(name, setting, rules, mine, known)
+        for name, rules, mine in zip(names, dialects, strategies, strict=True)
+    ]
     settings = replace(CLASSIC_SETTINGS, group_max_size=max_size)
     context = Context(NOW, rules_of(coordinator), settings, known.image(()))
     hub = AnyCoordinator(names, known, context, moves=search, compacts=compaction)
@@ -150,7 +158,8 @@ def classic_group(
         return Replay(live, context, model=hub)
 
     return Model(
-        f"classic-group, {members} {protocol} members, coordinator of {context.dialect.name}, {known}{options}",
+        f"classic-group, {members} {protocol} members of {name_dialects(dialects)}, "
+        f"coordinator of {context.dialect.name}, {known}{options}",
         [*(one.component() for one in consumers), hub.component(), *cluster],
         [*wires(names, known, context.dialect), *(known.wires(receivers) if topic_changes else [])],
         asked.properties(),

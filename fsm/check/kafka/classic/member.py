@@ -21,6 +21,7 @@ from fsm.check.kafka.application import (
     INTERRUPTED,
     NOW,
     PASSES,
+    RAISES,
     SUBSCRIBED,
     App,
     choices_of_application,
@@ -36,9 +37,9 @@ from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE, ClientAssign
 from fsm.member.classic.decisions import find_rejoin_cause
 from fsm.member.classic.heartbeat import NO_HEARTBEATS, Heartbeats
 from fsm.member.classic.state import ClassicConfig, ClassicMember, RemainingSteps, UnsentClassicRequest, new_member
-from fsm.member.events import (
-    BackgroundEvent,
-)
+from fsm.member.dialect.choices import Choice as Rule
+from fsm.member.dialect.dialect import Dialect
+from fsm.member.events import BackgroundEvent
 from fsm.member.timers import NEVER
 from fsm.protocol.assignment import Partitions, among, partitions, without
 from fsm.protocol.messages import TIMED_OUT, HeartbeatRequest, JoinGroupRequest
@@ -92,8 +93,11 @@ def number_of(member_id: str) -> int:
 class ClassicModel:
     """Makes the component of one consumer of the classic protocol."""
 
-    def __init__(self, name: str, setting: Setting, assignors: tuple[ClientAssignor, ...], known: Topics) -> None:
+    def __init__(
+        self, name: str, setting: Setting, dialect: Dialect, assignors: tuple[ClientAssignor, ...], known: Topics
+    ) -> None:
         self.name, self.setting, self.known = name, setting, known
+        self.interrupted_is_called = Rule.INTERRUPTED_IS_CALLED in dialect
         self.config = config(name, setting, assignors)
         self.new = ClassicConsumer(replace(new_member(self.config), coordinator_known=True, metadata=self._counts(())))
 
@@ -174,6 +178,10 @@ class ClassicModel:
         if app in (*SUBSCRIBED, App.LEAVING, App.HUNG):
             yield Choice("poll timer runs out", disturbance="" if app is App.HUNG else "poll_timeout")
 
+    def find_end(self, given: Any) -> Any:
+        """The input; for an interrupt within a callback that counts as called, that the callback raises."""
+        return RAISES if given == CALLBACK_INTERRUPTED and self.interrupted_is_called else given
+
     def begin(self, life: int) -> Step:
         """Starts its next process."""
         return Step(self.new._replace(life=life), [(CLUSTER, ASKS)] if self.setting.asks else [], hangs_up=True)
@@ -184,6 +192,7 @@ class ClassicModel:
             return self.begin(consumer.life + 1)
         if consumer.app in ENDED:
             return Step(consumer)
+        given = self.find_end(given)
         if given == "is killed":
             return Step(self.new._replace(app=App.DEAD, life=consumer.life), hangs_up=True)
         member = _let_pass(consumer.member, given)

@@ -118,7 +118,7 @@ def consumer_group(
     pattern.
     """
     _check_patterns(pattern, client_pattern)
-    names, dialects = choose_names(members), _read_dialects(client, members)
+    names, dialects = choose_names(members), read_dialects(client, members)
     known = Topics(topics, change=topic_changes)
     fewer = fewer_of(known.first)
     kinds_of = {
@@ -137,7 +137,6 @@ def consumer_group(
     receivers = (BROKER, *names)
     changes = (CLUSTER, "everything") if topic_changes else None
     group = GroupProperties(names, known.everything(()), changes, resubscribes=bool(fewer))
-    clients = ", ".join(dict.fromkeys(one.name for one in dialects))
     options = {
         "static": static,
         "they commit": commits,
@@ -150,7 +149,8 @@ def consumer_group(
         "targets independent of member ids": equivariant,
     }
     return Model(
-        f"consumer-group, {members} members of {clients}, coordinator of {rules.name}, {known}{name_those(options)}",
+        f"consumer-group, {members} members of {name_dialects(dialects)}, coordinator of {rules.name}, "
+        f"{known}{name_those(options)}",
         [
             *(one.component() for one in consumers),
             hub.component(),
@@ -252,11 +252,16 @@ def rules_of(coordinator: str | CoordinatorDialect) -> CoordinatorDialect:
     return coordinator_dialect(coordinator) if isinstance(coordinator, str) else coordinator
 
 
-def _read_dialects(client: str | MemberDialect, members: int) -> list[MemberDialect]:
+def read_dialects(client: str | MemberDialect, members: int) -> list[MemberDialect]:
     """The dialect of each member."""
     if not isinstance(client, str):
         return [client] * members
     return [member_dialect(name) for name in one_each(client, members, "--client", "dialects")]
+
+
+def name_dialects(dialects: Iterable[MemberDialect]) -> str:
+    """The dialects of a group's members, each one once."""
+    return ", ".join(dict.fromkeys(one.name for one in dialects))
 
 
 def one_each(given: str, members: int, option: str, what: str, whose: str = "member") -> list[str]:

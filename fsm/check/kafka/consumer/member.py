@@ -24,6 +24,7 @@ from fsm.check.kafka.application import (
     NOW,
     OTHERWISE,
     PASSES,
+    RAISES,
     SUBSCRIBED,
     App,
     choices_of_application,
@@ -238,7 +239,7 @@ class ConsumerModel:
         shell = Shell(_let_pass(consumer, given)._replace(overdue=overdue), searches=self.setting.searches)
         app, using, calling = self._hand_in(shell, consumer, given)
         shell.turn()
-        raised = consumer.raised or given == "raises from its callback"
+        raised = consumer.raised or given == RAISES
         if given in PASSES:
             calling, error = shell.take_events(app, interrupted=given == INTERRUPTED)
             shell.turn()

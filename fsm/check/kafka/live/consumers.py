@@ -16,6 +16,7 @@ from fsm.check.kafka.application import (
     INTERRUPTED,
     PASSES,
     RAISED,
+    RAISES,
     TURNS,
     App,
     is_tried_again,
@@ -212,7 +213,7 @@ class LiveMember:
                 self.shell.close(self.now_ms, timeout_ms=0 if what == CLOSE_NOW else LONG_MS)
             case "returns from its callback":
                 self._end_callback()
-            case "raises from its callback":
+            case str() if what == RAISES:
                 self._end_callback(RAISED)
 
     def _end(self, app: App) -> None:
@@ -433,7 +434,7 @@ class LiveClassic(LiveMember):
 
         The deadline of close() and the session end at once, because heartbeats would be due meanwhile.
         """
-        member = self.shell.member
+        member, what = self.shell.member, self.model.find_end(what)
         if self.app is App.CLOSING:
             self.now_ms = max(self.now_ms, self.poll_wanted_ms)
         if what == CLOSE_OVER and member.closing is not None:

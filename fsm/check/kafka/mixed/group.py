@@ -104,7 +104,7 @@ def mixed_group(
     models = {}
     for at, name in enumerate(names):
         consumer = ConsumerModel(name, setting, dialect, known)
-        other = ClassicModel(name, replace(setting, pattern=""), strategies[at], known)
+        other = ClassicModel(name, replace(setting, pattern=""), dialect, strategies[at], known)
         models[name] = ConvertingConsumerModel(consumer, other, begins_classic=at >= members - classic)
     asked = _MixedGroupProperties(names, known.everything(()), resubscribes=bool(fewer))
     asked.policy = policy
