@@ -26,8 +26,8 @@ GROUPS = {
         "assignment_interval", "search", "topic_changes", "compaction", "equivariant",
     ),
     "classic-group": (
-        "members", "topics", "protocol", "coordinator", "static", "commits", "search", "topic_changes", "compaction",
-        "max_size",
+        "members", "topics", "protocol", "client", "coordinator", "static", "commits", "search", "topic_changes",
+        "compaction", "max_size",
     ),
     "mixed-group": (
         "members", "classic", "topics", "protocol", "policy", "client", "coordinator", "static", "commits", "pattern",
@@ -189,7 +189,8 @@ def refuse_options(args: argparse.Namespace, mine: Collection[str] = ()) -> None
     for options in OWNERS.values():
         for option in options:
             if _is_given(getattr(args, option)) and option not in mine:
-                whose = " and ".join(owner for owner, its in OWNERS.items() if option in its)
+                *others, last = (owner for owner, its in OWNERS.items() if option in its)
+                whose = f"{', '.join(others)} and {last}" if others else last
                 named = "with" if option == "others" else option.replace("_", "-")
                 raise InputError(f"--{named} is for {whose}", args.model, "leave it out")
 

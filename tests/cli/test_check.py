@@ -119,10 +119,10 @@ def test_a_model_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["nix.py:MODEL"], "nix.py: cannot be run: FileNotFoundError"),
         (
             ["lock", "--members", "3"],
-            "lock: --members is for consumer-group and classic-group and mixed-group and connect",
+            "lock: --members is for consumer-group, classic-group, mixed-group and connect",
         ),
         (["lock", "--delay", "0"], "lock: --delay is for connect"),
-        (["classic-group", "--client", "4.4"], "classic-group: --client is for consumer-group and mixed-group"),
+        (["connect", "--client", "4.4"], "connect: --client is for consumer-group, classic-group and mixed-group"),
         (["connect", "--topic-changes"], "connect: --topic-changes is for consumer-group and classic-group"),
         (["consumer-group", "--pattern", "fo("], "--pattern: 'fo('"),
         (["consumer-group", "--client", "4.0,4.2,4.4"], "--client: 3 dialects for 2 members; give one"),

@@ -85,7 +85,7 @@ def test_models_take_the_options_of_check() -> None:
         written("lock"),
     ]
     sources = [one["opening"]["source"] for one in opened]
-    assert sources[0].startswith("mixed-group, 2 members of 4.4.0, 1 eager ones, policy upgrade")
+    assert sources[0].startswith("mixed-group, 3 members of 4.4.0, 1 of them classic (eager), policy upgrade")
     assert sources[1:] == ["door", "2 door", "mine", "classic-member", "lock"]
 
 
@@ -117,7 +117,7 @@ def test_what_is_missing_is_told_before_the_page(capsys: pytest.CaptureFixture[s
         (("nothing.jsonl",), "nothing.jsonl: cannot be read: No such file"),
         (("lock", "--path", "0.9"), "--path: step 2: no step 9 here: there are 2, numbered from 0"),
         (("lock", "--path", "one"), "'one' is not the number of a step"),
-        (("lock", "--members", "3"), "lock: --members is for consumer-group and"),
+        (("lock", "--members", "3"), "lock: --members is for consumer-group, classic-group"),
         (("lock", "--group", "g"), "lock: --group does not apply to it"),
         (("odd.py",), "odd.py: a Python file may have several models; name one: odd.py:MODEL"),
         (("odd.json",), "odd.json:"),

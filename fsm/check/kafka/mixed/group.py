@@ -33,7 +33,9 @@ from fsm.check.kafka.consumer.group import (
     choose_names,
     fewer_of,
     list_asked_of_members,
+    name_dialects,
     name_those,
+    read_dialects,
     rules_of,
 )
 from fsm.check.kafka.consumer.member import ConsumerModel, Setting
@@ -51,7 +53,7 @@ from fsm.coordinator.model.dialect import Choice as Rule
 from fsm.coordinator.model.dialect import Dialect
 from fsm.coordinator.model.persistent import PersistentMap
 from fsm.errors import InputError
-from fsm.member.dialect.dialect import dialect as member_dialect
+from fsm.member.dialect.dialect import Dialect as MemberDialect
 from fsm.member.runtime.trace import TraceTo
 from fsm.protocol.releases import LATEST
 
@@ -69,7 +71,7 @@ def mixed_group(
     *,
     protocol: str = "eager",
     policy: str = "bidirectional",
-    client: str = LATEST,
+    client: str | MemberDialect = LATEST,
     coordinator: str | Dialect = LATEST,
     static: bool = False,
     commits: bool = False,
@@ -80,8 +82,8 @@ def mixed_group(
 ) -> Model:
     """`members`, of which the last `classic` ones begin as classic ones, and their coordinator with its policy.
 
-    Members of KIP-848 subscribe to `pattern`, if given; `search` and `compaction` are as in `consumer_group`. Raises
-    `InputError` for invalid numbers, protocols, policies and patterns.
+    Members of KIP-848 subscribe to `pattern`, if given; `client`, `search` and `compaction` are as in `consumer_group`.
+    Raises `InputError` for invalid numbers, protocols, policies, dialects and patterns.
     """
     names = choose_names(members)
     if not 0 <= classic <= members:
@@ -90,7 +92,7 @@ def mixed_group(
         raise InputError(f"unknown policy {policy!r}", "--policy", f"choose from {', '.join(ALL_POLICIES)}")
     check_regex(pattern)
     known, strategies = Topics(topics, change=False), strategies_of(protocol, members)
-    dialect, fewer = member_dialect(client), fewer_of(known.first)
+    dialects, fewer = read_dialects(client, members), fewer_of(known.first)
     config = replace(
         CLASSIC_SETTINGS,
         group_consumer_migration_policy=policy,
@@ -103,8 +105,8 @@ def mixed_group(
     )
     models = {}
     for at, name in enumerate(names):
-        consumer = ConsumerModel(name, setting, dialect, known)
-        other = ClassicModel(name, replace(setting, pattern=""), dialect, strategies[at], known)
+        consumer = ConsumerModel(name, setting, dialects[at], known)
+        other = ClassicModel(name, replace(setting, pattern=""), dialects[at], strategies[at], known)
         models[name] = ConvertingConsumerModel(consumer, other, begins_classic=at >= members - classic)
     asked = _MixedGroupProperties(names, known.everything(()), resubscribes=bool(fewer))
     asked.policy = policy
@@ -119,8 +121,8 @@ def mixed_group(
     }
     given_up = () if Rule.CLASSIC_REJOINS_BEHIND_TARGET in context.dialect else (FOR_SOMETHING,)
     return Model(
-        f"mixed-group, {members - classic} members of {client}, {classic} {protocol} ones, policy {policy}, "
-        f"coordinator of {context.dialect.name}, {known}{name_those(options)}",
+        f"mixed-group, {members} members of {name_dialects(dialects)}, {classic} of them classic ({protocol}), "
+        f"policy {policy}, coordinator of {context.dialect.name}, {known}{name_those(options)}",
         [*(one.component() for one in models.values()), hub.component()],
         wires(names, known, context.dialect),
         asked.properties(),
@@ -141,7 +143,7 @@ def mixed_group(
         kinds,
         lambda path: find_times(path, partial(_live, models, context), models),
         [
-            *list_asked_of_members([dialect]),
+            *list_asked_of_members(dialects),
             *ASKED_OF_MEMBERS,
             *(name for name, _ in INVARIANTS if name not in OF_HEARTBEATS),
             *(name for name in ASKED_OF_STEPS if name not in given_up),
