@@ -29,6 +29,7 @@ from fsm.audit.reading.records import GroupRecords, Line, Source
 from fsm.audit.reading.routing import Received
 from fsm.audit.rows import GroupRows, ObservedTransition, Place, Seen
 from fsm.audit.weak_spots import name_weak_spots
+from fsm.trace import Kind, TraceRecord
 
 
 class Observer(Protocol):
@@ -152,7 +153,17 @@ def _coordinator_records(
         CoordinatorRecord(with_names(seen.record, names), members.get(seen.record.member_id, ""), seen.place, seq)
         for seen, seq in records.coordinators()
     ]
-    return sorted(found, key=lambda one: (one.record.ts_ms, one.place, one.seq))
+    return list(_each_once(sorted(found, key=lambda one: (one.record.ts_ms, one.place, one.seq))))
+
+
+def _each_once(records: Iterable[CoordinatorRecord]) -> Iterator[CoordinatorRecord]:
+    """Records by time, without the repetitions of a broker whose lines were printed or collected several times."""
+    latest: dict[tuple[str, Kind], TraceRecord] = {}
+    for one in records:
+        about, record = (one.record.member_id, one.record.kind), replace(one.record, thread="")
+        if latest.get(about) != record:
+            latest[about] = record
+            yield one
 
 
 def _with_coordinator(

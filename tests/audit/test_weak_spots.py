@@ -111,6 +111,22 @@ def test_what_only_looks_like_it_is_not_called_so(recorded: dict[str, Files], sc
     assert not any(re.search(r"\bW\d", one.summary) for one in found)
 
 
+@pytest.mark.parametrize("times", [2, 3])
+@pytest.mark.parametrize("scenario", ["refused_downgrade", "slow_assign_busy"])
+def test_a_broker_that_prints_each_line_several_times_says_it_once(
+    recorded: dict[str, Files], scenario: str, times: int
+) -> None:
+    files = logs(recorded[scenario])
+    once, again = (
+        memory.audit(files | {"broker.log": re.sub(rb"(?m)^.*\n", rb"\g<0>" * count, files["broker.log"])})
+        for count in (1, times)
+    )
+    shown = [[(one.summary, [line.text for line in one.evidence]) for one in it.findings] for it in (once, again)]
+    assert shown[0] == shown[1]
+    said = [[one.record for group in it.groups for one in group.coordinator] for it in (once, again)]
+    assert said[0] == said[1] != []
+
+
 @pytest.mark.parametrize(("scenario", "late"), [("late_heartbeat", "heartbeat"), ("late_join", "join")])
 def test_a_late_request_is_told_with_its_times(recorded: dict[str, Files], scenario: str, late: str) -> None:
     """Nobody used the partition between A's revoked callback and its next assigned one."""

@@ -1,5 +1,8 @@
 """Removes the repetitions of a logger that prints each line several times, in one layout or in two, as one with two
 appenders does. If it repeats only some line, the rules for contradictions judge that.
+
+Of several consumers with one client id, two may print equal lines at once. The lines with a member id, which are those
+of one consumer, show how many times each is printed; of equal lines without one, as many are left as were not repeated.
 """
 
 from __future__ import annotations
@@ -20,13 +23,15 @@ _SHARE = 0.4
 
 
 class RepeatedLines:
-    """Follows the records of one process, given by time, file and offset; those of one timestamp together."""
+    """Follows the records of one client id, given by time, file and offset; those of one timestamp together."""
 
-    def __init__(self, group: str, member: str) -> None:
+    def __init__(self, group: str, member: str, *, shared: bool = False) -> None:
         self.group = group
         self.member = member
-        self.repeats: bool | None = None
-        """Whether its logger repeats lines; None until enough of them are known."""
+        self.shared = shared
+        """These are the lines of several consumers."""
+        self.times = 0
+        """How many times its logger prints a line; 0 until enough of them are known."""
         self.held: list[Seen] = []
         """The records until then."""
         self.count = 0
@@ -36,16 +41,16 @@ class RepeatedLines:
 
     def see(self, given: Sequence[Seen]) -> Sequence[Seen]:
         """The remaining records, once it is known whether any is to be removed."""
-        if self.repeats is False:
+        if self.times == 1:
             return given
         self.held += given
-        if self.repeats is None:
+        if not self.times:
             self._decide()
-        return () if self.repeats is None else self._release()
+        return self._release() if self.times else ()
 
     def finish(self, given: Iterable[Seen]) -> Sequence[Seen]:
         self.held += given
-        if self.repeats is None:
+        if not self.times:
             self._decide(ended=True)
         return self._release()
 
@@ -63,20 +68,22 @@ class RepeatedLines:
 
     def _decide(self, *, ended: bool = False) -> None:
         """Decides by the first lines; if none of them is repeated, the first few are enough."""
-        lines = _lines(self.held)
+        lines = [line for line in _lines(self.held) if not self.shared or _is_of_one(line)]
         repeated = sum(map(_repeats, lines[1:], lines))
         if ended or len(lines) >= (_ENOUGH if repeated else _FEW):
-            self.repeats = repeated > _SHARE * len(lines)
+            self.times = -(-len(lines) // (len(lines) - repeated)) if repeated > _SHARE * len(lines) else 1
 
     def _release(self) -> list[Seen]:
         given, self.held = self.held, []
-        return [seen for line in self._keep(given) for seen in line] if self.repeats else given
+        return [seen for line in self._keep(given) for seen in line] if self.times > 1 else given
 
     def _keep(self, given: Sequence[Seen]) -> list[list[Seen]]:
         """Of equal lines the first one, or the first with a thread: it may be lost in one of two layouts."""
         kept: list[list[Seen]] = []
+        equal = 0
         for line in _lines(given):
-            if not kept or not _repeats(line, kept[-1]):
+            equal = equal + 1 if kept and _repeats(line, kept[-1]) else 0
+            if equal == 0 or (self.shared and equal % self.times == 0 and not _is_of_one(line)):
                 kept.append(line)
                 continue
             ts_ms = line[0].record.ts_ms
@@ -90,6 +97,11 @@ class RepeatedLines:
 
 def _lines(given: Iterable[Seen]) -> list[list[Seen]]:
     return [list(line) for _, line in groupby(given, key=attrgetter("place"))]
+
+
+def _is_of_one(line: Iterable[Seen]) -> bool:
+    """Whether a line has a member id, which no two consumers have."""
+    return any(seen.record.member_id for seen in line)
 
 
 def _repeats(line: Sequence[Seen], before: Sequence[Seen]) -> bool:

@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 
 from fsm.audit.connect.worker import WorkerFollower
 from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.audit.follower import Row, Rows, Step
+from fsm.audit.hygiene.duplicate_lines import DuplicateLines
 from fsm.audit.hygiene.instances import ConsumerInstances, ProcessStreams, Stream
+from fsm.audit.hygiene.repeated_lines import RepeatedLines
 from fsm.audit.hygiene.rotation import Missing
 from fsm.audit.hygiene.shared_client_id import Owned, SharedClientId
 from fsm.audit.limits import UNDATED_MS, Limits
@@ -152,17 +154,20 @@ class SharedFollower:
 
     def __init__(self, group: str, client_id: str, limits: Limits, gone: Missing) -> None:
         self.group, self.limits, self.gone = group, limits, gone
+        self.duplicates = DuplicateLines(group, client_id)
+        self.repeated = RepeatedLines(group, client_id, shared=True)
         self.apart = SharedClientId(client_id)
         self.members: dict[str, MemberFollower] = {}
 
     def see(self, seen: Seen) -> Sequence[Row]:
-        return self._follow(self.apart.see(seen))
+        return self._take(self.repeated.see(self.duplicates.see(seen)))
 
     def finish(self) -> Sequence[Row]:
-        rows = self._follow(self.apart.finish())
+        rows = self._take(self.repeated.finish(self.duplicates.finish()))
+        rows += self._follow(self.apart.finish())
         for _, follower in sorted(self.members.items()):
             rows += follower.finish()
-        return rows
+        return [*rows, *self.duplicates.findings(), *self.repeated.findings()]
 
     def update_files(self, gone: Missing, files: Container[str]) -> None:
         """As `MemberFollower.update_files`."""
@@ -170,6 +175,9 @@ class SharedFollower:
         self.apart.order.forget(files)
         for follower in self.members.values():
             follower.update_files(gone, files)
+
+    def _take(self, given: Iterable[Seen]) -> list[Row]:
+        return [row for seen in given for row in self._follow(self.apart.see(seen))]
 
     def _follow(self, by_member: Owned) -> list[Row]:
         rows: list[Row] = []

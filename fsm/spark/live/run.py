@@ -235,7 +235,7 @@ def _follow_on_spark(followed: Followed, page: Page, sink: Sink, report: OnAlarm
 
 
 MARK, HALF, LOCK = FOLLOWED.name, f".{FOLLOWED.name}", "lock"
-SCHEMA = 8
+SCHEMA = 9
 """Version of the content of a checkpoint."""
 
 

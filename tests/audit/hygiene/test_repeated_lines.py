@@ -61,6 +61,20 @@ def test_what_happened_is_read(given: list[Seen]) -> None:
     assert read(*given) == ([one.place.offset for one in given], [])
 
 
+def test_of_several_consumers_each_line_is_read() -> None:
+    """Two of them may print equal lines at once; a line with a member id is that of one."""
+
+    def lines(times: int, *member_ids: str) -> list[Seen]:
+        each = [member_id for member_id in member_ids for _ in range(times)]
+        return [Seen(TraceRecord(5, Kind.JOINED, member_id=id_), Place("a.log", i)) for i, id_ in enumerate(each)]
+
+    for times in (1, 2, 3):
+        given = lines(times, "m-1", "m-2", "", "", "m-3", "m-4", "m-5")
+        apart = RepeatedLines("g", "c", shared=True)
+        kept = [*apart.see(given), *apart.finish(())]
+        assert [one.record.member_id for one in kept] == ["m-1", "m-2", "", "", "m-3", "m-4", "m-5"]
+
+
 def split(data: bytes) -> Iterator[str]:
     """The entries of a log of Java or librdkafka."""
     yield from re.split(r"(?m)^(?=\[|%\d\|)", data.decode())
@@ -88,4 +102,19 @@ def test_a_log_of_two_appenders_is_read_as_one(name: str, second: Callable[[str]
             (tmp_path / file).write_text("".join(line(one) for one in split(data) for line in printed))
         told = audit_files(tmp_path.iterdir()).findings
         found.append([(one.kind, one.member, one.summary) for one in told if one.severity is not Severity.INFO])
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("times", [2, 3])
+@pytest.mark.parametrize("name", ["i_j07_maxpoll", "i_j13_dup_instance", "i_j20_bad_regex"])
+def test_a_log_of_two_appenders_and_several_consumers_is_read_as_one(name: str, times: int, tmp_path: Path) -> None:
+    """They share a client id, and a file; lines that were printed twice were steps that nobody can take."""
+    entries = sorted(one for data in recordings.logs("java")[name].values() for one in split(data))
+    of_one = [re.sub(r"clientId=[^,\]]+", "clientId=c", one) for one in entries]
+    found = []
+    for count in (1, times):
+        (tmp_path / "a.log").write_text("".join(one * count for one in of_one))
+        told = audit_files([tmp_path / "a.log"]).findings
+        told = [one for one in told if "repetitions" not in one.summary]
+        found.append([(one.kind, one.severity, one.member, one.summary) for one in told])
     assert found[0] == found[1]
