@@ -89,6 +89,8 @@ class Format:
     client: Client | None = None
     """The client whose messages are searched for in layouts learned from the file itself. `first` is then empty, and
     this format is a placeholder for those that the reader creates."""
+    end: bytes = b""
+    """The last byte of every whole entry without a stack trace; one that was cut before it may have no needle."""
     find_program: Callable[[str], str] | None = None
     """The process that printed an entry, as a collector names it: a pod or a container, or behind `MAYBE` a host or a
     process id; None if nothing in this layout names it."""

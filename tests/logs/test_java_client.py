@@ -11,6 +11,7 @@ from fsm.logs.programs.java_classic_member import COORDINATOR
 from fsm.logs.programs.java_client import ASYNC_CONSUMER, BACKGROUND, FORMATS, INVOKER, PROCESS, RULES, understand
 from fsm.logs.programs.java_consumer_member import HEARTBEATS, MEMBERSHIP, REQUESTS
 from fsm.logs.programs.java_messages import RuleSet, error_name, partitions
+from fsm.logs.reading.entries import LINE_LIMIT
 from fsm.logs.reading.pieces import from_bytes
 from fsm.trace import Kind, TraceRecord
 
@@ -140,8 +141,9 @@ def test_a_block_without_one_of_its_lists_is_not_understood() -> None:
 def test_a_block_whose_end_is_missing_keeps_its_complete_lists() -> None:
     """Without logger the entry is cut: what is complete stands, what is not is left out."""
     entry = f"{TIME} INFO [Consumer clientId=c, groupId=g] " + BLOCK[: BLOCK.index("-2]\n\tRevoked")]
-    (record,) = FORMATS[0].parse(entry, UTC) or ()
+    (record,) = FORMATS[0].parse(entry.ljust(LINE_LIMIT), UTC) or ()
     assert (record.full, record.partitions, record.revoked) == ((("a-b", 0), ("a-b", 1), ("a-b", 2)), (), ())
+    assert FORMATS[0].parse(entry, UTC) is None  # the rest may be elsewhere
 
 
 MANAGER = (

@@ -252,9 +252,11 @@ def assigned(parsed: object) -> tuple[Partition, ...]:
 
 @pytest.mark.parametrize("opening", ["[", ""])
 def test_a_list_cut_in_a_partition_loses_that_partition(opening: str) -> None:
-    """`t-1` may be the beginning of `t-12`: it is dropped, with brackets and without."""
+    """`t-1` may be the beginning of `t-12`: it is dropped, with brackets and without. A shorter line may go on
+    elsewhere, and tells nothing."""
     entry = f"[2026-11-21 07:57:36,001] INFO {PREFIX}Adding newly assigned partitions: {opening}t-7, t-8, t-1"
-    assert assigned(KAFKA.parse(entry, UTC)) == (("t", 7), ("t", 8))
+    assert assigned(KAFKA.parse(entry.ljust(LINE_LIMIT), UTC)) == (("t", 7), ("t", 8))
+    assert KAFKA.parse(entry, UTC) is None
 
 
 def test_spring_knows_a_cut_line_by_its_length() -> None:

@@ -22,11 +22,14 @@ from fsm.logs.reading.entries import (
     CONTINUATION_WORDS,
     CONTINUES,
     MAY_BE_DATED,
+    PART_SIZES,
+    SMALLEST_PART,
     Block,
     Entry,
     Headers,
     has_learned_format,
     headers_by_first,
+    join_parts,
     parse_entry,
 )
 from fsm.logs.reading.joined_lines import find_glued, unfold
@@ -47,6 +50,7 @@ _CONTINUED = np.array([CONTINUES(bytes([i])) is not None and not chr(i).isalnum(
 """By first byte: whether a line that begins no entry continues one."""
 _MAY_BE_DATED = np.isin(np.arange(256), list(MAY_BE_DATED))
 _AFTER_BRACKET = np.isin(np.arange(256), list(MAY_BE_DATED + b"0123456789"))
+_PART_SIZES = np.array(sorted(PART_SIZES))
 _WITHOUT_HEADER = np.where(_CONTINUED, CONTINUATION, _NO_HEADER).astype(np.uint8)
 
 
@@ -131,6 +135,10 @@ class Knowledge:
             hits = words(*CONTINUATION_WORDS).lines(lines.data, lines.bounds)
             for i in hits[strange[hits]].tolist():
                 kinds[i] = CONTINUATION if CONTINUES(lines.line(i)) else ORPHAN
+        sizes = np.diff(lines.bounds) - 1
+        if sizes.max() >= SMALLEST_PART:
+            rests = np.flatnonzero(np.isin(sizes[:-1], _PART_SIZES)) + 1
+            kinds[rests[kinds[rests] == ORPHAN]] = CONTINUATION
         return kinds
 
     def _by_headers(self, lines: Lines, cells: Kinds, at: Numbers, reach: int) -> Kinds:
@@ -160,6 +168,12 @@ class Knowledge:
         found = of[self._needles.lines(data, bounds)]  # in order
         found = found[np.diff(found, prepend=-1) > 0]
         present = [self.owners[kind] for kind in np.flatnonzero(np.bincount(kinds)).tolist() if kind > ORPHAN]
+        for end in {one.end for owners in present for one in owners if one.end}:
+            ending = [self.owners.index(owners) for owners in present if any(one.end == end for one in owners)]
+            found = np.union1d(found, _find_cut(data, bounds, kinds, (end, ending)))
+        sizes = np.diff(bounds) - 1
+        if sizes.max() >= SMALLEST_PART:
+            found = np.union1d(found, of[np.isin(sizes, _PART_SIZES)])  # a needle may be cut
         bare = [owners for owners in present if any(not one.needles for one in owners)]
         if bare:
             asked = np.isin(kinds, [self.owners.index(owners) for owners in bare])
@@ -175,7 +189,7 @@ class Knowledge:
         """
         known = self._by_entry[kind]
         if known is None or len(data) > _LONGEST_KNOWN:
-            known = {}
+            known, data = {}, join_parts(data)
         elif len(known) > _MOST_ENTRIES:
             known.clear()
         key = data.translate(DIGITS)
@@ -199,6 +213,21 @@ class Knowledge:
                 left = tuple(other for other in known[key].formats if other is not one)
                 known[key] = _Owners(left, understood=True)
         return (owners.formats, None, None) if missed and not understood else None
+
+
+def _find_cut(data: bytes, bounds: Numbers, kinds: Numbers, ending: tuple[bytes, Sequence[int]]) -> Numbers:
+    """The first lines of a client's entries of some kinds that do not end with this byte."""
+    end, of_kinds = ending
+    heads = np.flatnonzero(kinds)
+    cells = np.frombuffer(data, np.uint8)
+    last = bounds[np.append(heads[1:], len(kinds))] - 2
+    last = last - (cells[last] == ord("\r"))
+    odd = heads[(cells[last] != ord(end)) & np.isin(kinds[heads], of_kinds)]
+    starts = bounds[odd].tolist()
+    return odd[[data.find(_PREFIX, start, start + _PREFIX_WITHIN) >= 0 for start in starts]] if starts else odd
+
+
+_PREFIX, _PREFIX_WITHIN = b"[Consumer ", 64
 
 
 @lru_cache(maxsize=4)

@@ -274,14 +274,16 @@ def read_piece(
         return records.of_piece(summary)
     known = open_known(piece, formats, signs, zone)
     if known is not None:
-        take_scanned(known, summary, records)
+        cut_end = find_cut_end(piece)
+        take_scanned(known, summary, records, cut_end)
         if known.explained:
-            summary.take_cut_end(find_cut_end(piece), signs)
+            summary.take_cut_end(cut_end, signs)
             return records.of_piece(summary)
         summary, records = begin()
-    take_scanned(Scanner(reader, signs, zone), summary, records)
-    if not (piece.gzipped or summary.error or reader.learned.layouts):
-        summary.take_cut_end(find_cut_end(piece), signs)
+    cut_end = b"" if piece.gzipped else find_cut_end(piece)
+    take_scanned(Scanner(reader, signs, zone), summary, records, cut_end)
+    if not (summary.error or reader.learned.layouts):
+        summary.take_cut_end(cut_end, signs)
     return records.of_piece(summary)
 
 
@@ -299,9 +301,13 @@ def find_cut_end(piece: Piece) -> bytes:
     return line if message is not None and message.cut else b""
 
 
-def take_scanned(scanner: Scanner, summary: PieceSummary, records: SourceRecords) -> None:
-    """Adds a scanner's results to `summary` and `records`; a read error is in the summary."""
-    _take_all(scanner.scan(), scanner.signs, summary, records)
+def take_scanned(scanner: Scanner, summary: PieceSummary, records: SourceRecords, cut_end: bytes = b"") -> None:
+    """Adds a scanner's results to `summary` and `records`, without that half line if it was not understood; a read
+    error is in the summary."""
+    found = scanner.scan()
+    if cut_end:
+        found = (one for one in found if one.records is not None or one.entry.data != cut_end)
+    _take_all(found, scanner.signs, summary, records)
     summary.lines = scanner.reader.lines
     summary.take_rest(scanner.passed, scanner.repeats)
     summary.take_layouts(scanner.reader)

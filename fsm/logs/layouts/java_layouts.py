@@ -205,6 +205,8 @@ def reading(layout: Layout, client: Client) -> Callable[[str, tzinfo], Sequence[
         found = None if message is None else understand(client, message)
         if not found or message is None:
             return found
+        if message.cut and len(entry) < LINE_LIMIT // 4:
+            return None  # a collector cut it, and nothing else tells so
         if message.ts_ms == _NO_TIME:
             return None
         if stamp:

@@ -20,7 +20,7 @@ from fsm.logs.layouts.frames import Found, Frame, Named, Parts, Peeled, clean, p
 from fsm.logs.layouts.headers import HEADER_LIMIT, Header, join_programs, name_program
 from fsm.logs.layouts.java_layouts import without_trace
 from fsm.logs.reading.blocks import Numbers, Words, join, words
-from fsm.logs.reading.entries import CONTINUES
+from fsm.logs.reading.entries import CONTINUES, PART_SIZES, SMALLEST_PART
 from fsm.trace import TraceRecord
 
 QUARTER_MS = 900_000
@@ -153,6 +153,13 @@ class Layout:
         if CONTINUES(text[:_BEGINNING].encode("utf-8", "replace")):
             return True
         return above == 1 and self.second is not None and self.second.match(text) is not None
+
+    def is_part(self, line: bytes, text: str) -> bool:
+        """Whether a line, or the text in its frames, has the length after which collectors cut."""
+        head = self.repeated.match(text) if self.repeated is not None else None
+        texts = (text, text[head.end() :] if head is not None else text)
+        sizes = {len(line), *(len(one.encode("utf-8", "replace")) for one in texts)}
+        return not PART_SIZES.isdisjoint(sizes)
 
     def message(self, entry: str, zone: tzinfo) -> tuple[Message, frozenset[str]] | None:
         """The message of an entry and the parts that its timestamps lack; None if it does not have this layout."""
@@ -297,6 +304,7 @@ class Layout:
                 if not first:
                     return None, []
                 text = line
+            is_part = len(line) >= SMALLEST_PART // 4 and self.is_part(line.encode("utf-8", "replace"), text)
             if not first and not out:
                 first = peeled
             elif self.repeated is not None and (match := self.repeated.match(text)):
@@ -305,7 +313,7 @@ class Layout:
                 out[-1] += text
             else:
                 out.append(text)
-            joined = any(one.partial for one in peeled)
+            joined = is_part or any(one.partial for one in peeled)
         return "\n".join(out), first
 
     def records(self, client: Client, entry: str, zone: tzinfo) -> Sequence[TraceRecord] | None:

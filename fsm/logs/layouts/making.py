@@ -22,6 +22,7 @@ from fsm.logs.layouts.headers import (
 )
 from fsm.logs.layouts.layout import Layout
 from fsm.logs.layouts.marked_lines import MarkedLines, Sample
+from fsm.logs.reading.entries import PART_SIZES, SMALLEST_PART
 
 
 def make_layout(frames: tuple[Frame, ...], headers: Sequence[Header], lines: Sequence[str], sample: Sample) -> Layout:
@@ -173,7 +174,8 @@ def _find_repeated(
     programs. What a collector prints to name a program is before every line, even if no line shows it here."""
     first: list[str] = []
     others: list[str] = []
-    own = False  # whether the entry above has the first header
+    rests: dict[str, str] = {}
+    own, above = False, ""  # whether the entry above has the first header; the line above
     for line in filter(str.strip, lines):
         number = next((i for i, header in enumerate(headers) if header.pattern.match(line)), None)
         own = own if number is None else number == 0
@@ -181,6 +183,8 @@ def _find_repeated(
             first.append(line)
         elif own:
             others.append(line)
+            rests |= {line: above} if len(above) >= SMALLEST_PART else {}
+        above = line
     tokens = headers[0].tokens if headers else ()
     fits: list[tuple[int, re.Pattern[str], int]] = []
     for end in range(1, len(tokens) if len(others) > 1 else 0):
@@ -196,9 +200,11 @@ def _find_repeated(
         if words := sum(token.kind == "word" for token in last):  # setting names are words, too
             values = {_without_numbers(match.groups()[-words:]) for line in first if (match := part.match(line))}
             found = [(line, match) for line, match in found if _without_numbers(match.groups()[-words:]) in values]
-        rests = [line[match.end() :] for line, match in found]
-        goes_on = sum(_INDENTED.match(rest) is not None for rest in rests)
-        if goes_on > 1 and len(rests) > 0.6 * len(others):
+        goes_on = sum(
+            _INDENTED.match(line[match.end() :]) is not None or _is_rest(rests.get(line, ""), match.end())
+            for line, match in found
+        )
+        if goes_on > 1 and len(found) > 0.6 * len(others):
             fits.append((goes_on, part, end))
     best = max((goes_on for goes_on, _, _ in fits), default=0)
     longest = [(part, end) for goes_on, part, end in fits if goes_on >= best / 5]
@@ -213,6 +219,12 @@ def _find_repeated(
     slots = [token for token in tokens[:end] if token.kind in SLOTS]
     few = [len(set(column)) <= max(3, len(rows) // 8) for column in zip(*rows, strict=True)]  # others are counters
     return part, end, tuple(i for i, slot in enumerate(slots) if slot.kind != "time" and few[i])
+
+
+def _is_rest(above: str, header: int) -> bool:
+    """Whether the line above has the length after which collectors cut, with a header of this length or without it."""
+    size = len(above.encode("utf-8", "replace"))
+    return size in PART_SIZES or size - header in PART_SIZES
 
 
 def _without_numbers(words: Iterable[str]) -> tuple[str, ...]:

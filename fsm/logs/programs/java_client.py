@@ -352,6 +352,17 @@ _KAFKA_CANDIDATE = re.compile(
         r"|(?<=\) \(org\.apache\.kafka\.)clients\.NetworkClient)(?::\d{1,6})?\)"
     ).encode()
 )
+_CUT = re.compile(
+    rb"\[[^\[\n]{1,60}\[Consumer [^\]\n]{1,600}\] (?:" + "|".join(_OPENINGS).encode() + rb") [^\n]*[^)\s]\s*\Z"
+)
+"""A message of unbounded length whose end is missing, and with it the logger."""
+
+
+class _KafkaCandidate:
+    def search(self, entry: bytes) -> object:
+        return _KAFKA_CANDIDATE.search(entry) or _CUT.match(entry)
+
+
 _SPRING_CANDIDATE = re.compile(
     (
         rf"\.(?:{_ANY}|NetworkClient"
@@ -368,10 +379,10 @@ _SPRING_NEEDLES = (*_CLASSES, b"_GROUP_HEARTBEAT ")
 _ECS_NEEDLES = (*_CLASSES, b'.NetworkClient"')
 
 FORMATS = tuple(
-    Format("java", name, first, header, candidate, reading(layout, CLIENT), needles, reach, find_program=find_program)
-    for name, first, header, reach, layout, candidate, needles, find_program in (
-        ("kafka", b"[", KAFKA_HEADER, KAFKA_REACH, kafka, _KAFKA_CANDIDATE, _KAFKA_NEEDLES, None),
-        ("spring", b"12", SPRING_HEADER, SPRING_REACH, spring, _SPRING_CANDIDATE, _SPRING_NEEDLES, None),
-        ("json", b"{", ECS_HEADER, ECS_REACH, ecs, _ECS_CANDIDATE, _ECS_NEEDLES, find_ecs_program),
+    Format("java", name, first, header, candidate, reading(layout, CLIENT), needles, reach, end=end, find_program=found)
+    for name, first, header, reach, layout, candidate, needles, end, found in (
+        ("kafka", b"[", KAFKA_HEADER, KAFKA_REACH, kafka, _KafkaCandidate(), _KAFKA_NEEDLES, b")", None),
+        ("spring", b"12", SPRING_HEADER, SPRING_REACH, spring, _SPRING_CANDIDATE, _SPRING_NEEDLES, b"", None),
+        ("json", b"{", ECS_HEADER, ECS_REACH, ecs, _ECS_CANDIDATE, _ECS_NEEDLES, b"", find_ecs_program),
     )
 )

@@ -49,6 +49,10 @@ CANNOT_CONTINUE = re.compile(
 """Matches a line that certainly does not continue an entry; its first 32 bytes decide."""
 CONTINUATION_WORDS = (*_CAUSES, *_THROWN, _FOLLOWING, _NO_BREAK_SPACE, b"=[")
 """A continuation line contains one of these, unless its first byte identifies it."""
+PART_SIZES = frozenset(kib * 1024 - less for kib in (1, 2, 4, 8, 16, 32, 48, 64) for less in (0, 1))
+"""Bytes after which collectors cut a line in two: syslog's after 1 or 2 KiB, journald's after 2 or 48, Docker's after
+16. What follows a line of such a length and begins no entry is the rest of it."""
+SMALLEST_PART = min(PART_SIZES)
 TEXT_LIMIT = 400
 """Characters of a line that are kept for display."""
 
@@ -179,7 +183,8 @@ def assemble(runs: Iterable[Run], formats: Sequence[Format]) -> Iterator[Entry]:
                 for matches, its in by_first.get(line[0], ()):
                     if matches(line):
                         found += its
-            if not found and owners and offset - head < ENTRY_LIMIT and continues(line):
+            continued = not found and owners and offset - head < ENTRY_LIMIT
+            if continued and (continues(line) or len(more[-1] if more else first) in PART_SIZES):
                 more.append(line)
                 cut = cut or was_cut
             else:
@@ -223,6 +228,21 @@ def _headers(formats: Sequence[Format]) -> Headers:
     return tuple((header.match, its) for header, its in shared.items())
 
 
+def join_parts(entry: bytes) -> bytes:
+    """The entry, with those of its lines whole that a collector cut."""
+    if len(entry) < SMALLEST_PART or b"\n" not in entry:
+        return entry
+    out: list[bytes] = []
+    is_part = False
+    for line in entry.split(b"\n"):
+        if is_part:
+            out[-1] += line
+        else:
+            out.append(line)
+        is_part = len(line) in PART_SIZES
+    return b"\n".join(out)
+
+
 def join_lines(first: bytes, more: Sequence[bytes]) -> bytes:
     """The data of an entry."""
-    return b"\n".join((first, *more)).replace(b"\r\n", b"\n").removesuffix(b"\r")
+    return join_parts(b"\n".join((first, *more)).replace(b"\r\n", b"\n").removesuffix(b"\r"))

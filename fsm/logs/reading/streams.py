@@ -23,7 +23,7 @@ from fsm.logs.layouts.frames import GAP, Named, Peeled, clean
 from fsm.logs.layouts.layout import Layout
 from fsm.logs.reading.beginnings import LONGEST, Beginnings
 from fsm.logs.reading.blocks import Numbers, line_bounds, words
-from fsm.logs.reading.entries import ENTRY_LIMIT, Block, Entry, Run
+from fsm.logs.reading.entries import ENTRY_LIMIT, SMALLEST_PART, Block, Entry, Run
 
 MOST_STREAMS = 1000
 
@@ -52,6 +52,8 @@ class _Open:
     formats: tuple[Format, ...]
     cut: bool
     partial: bool
+    is_part: bool
+    """The last line has the length after which collectors cut."""
 
     def entry(self) -> Entry:
         data = b"\n".join(line.removesuffix(b"\r") for line in self.lines)
@@ -109,7 +111,9 @@ class _Streams:
         if last is None or line.offset - last.offset >= ENTRY_LIMIT:
             return False
         text = line.peeled.text
-        return last.partial or (not layout.begins(text) and layout.continues_entry(text, len(last.lines)))
+        if last.partial or layout.begins(text):
+            return last.partial
+        return last.is_part or layout.continues_entry(text, len(last.lines))
 
     def take(self, line: _Line) -> Iterator[Entry]:
         """The entries that a line completes."""
@@ -120,6 +124,7 @@ class _Streams:
             last = self.opened[line.key]
             last.lines.append(line.data)
             last.partial, last.cut = line.peeled.partial, last.cut or line.cut
+            last.is_part = self._is_part(line)
             return
         yield from self.close(line.key)
         if len(self.opened) >= MOST_STREAMS:
@@ -127,7 +132,12 @@ class _Streams:
         i, peeled = line.layout, line.peeled
         begins = self.layouts[i].begins(peeled.text) or peeled.partial
         formats = self.of_layout[i] if begins else ()
-        self.opened[line.key] = _Open(line.offset, line.number, [line.data], formats, line.cut, peeled.partial)
+        self.opened[line.key] = _Open(
+            line.offset, line.number, [line.data], formats, line.cut, peeled.partial, self._is_part(line)
+        )
+
+    def _is_part(self, line: _Line) -> bool:
+        return len(line.data) >= SMALLEST_PART and self.layouts[line.layout].is_part(line.data, line.peeled.text)
 
     def _take_last(self, line: _Line) -> Iterator[Entry]:
         """The entry of a line with the lines above it, which follow it in time."""
@@ -140,11 +150,11 @@ class _Streams:
             lines, cut = (above.lines[::-1], above.cut) if above is not None else ([], False)
             self.opened.pop(line.key, None)
             formats = self.of_layout[line.layout] if layout.begins(text) else ()
-            yield _Open(line.offset, line.number, [line.data, *lines], formats, line.cut or cut, False).entry()
+            yield _Open(line.offset, line.number, [line.data, *lines], formats, line.cut or cut, False, False).entry()
         elif above is not None:
             above.lines.append(line.data)
         else:
-            self.opened[line.key] = _Open(line.offset, line.number, [line.data], (), line.cut, False)
+            self.opened[line.key] = _Open(line.offset, line.number, [line.data], (), line.cut, False, False)
             if len(self.opened) > MOST_STREAMS:
                 yield from self.close(next(iter(self.opened)))
 
