@@ -501,6 +501,11 @@ def below(fields: dict[str, object], spaces: int | None) -> str:
     return indent("\n".join(f"{name}: {json.dumps(value, indent=spaces)}" for name, value in fields.items()), " " * 4)
 
 
+def rows(fields: dict[str, object], line: str) -> str:
+    """Fields on lines of their own, as console handlers of Go print them."""
+    return "".join(line.format(name, go_text(value)) for name, value in fields.items())
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -519,10 +524,15 @@ def below(fields: dict[str, object], spaces: int | None) -> str:
         ),
         lambda at, text, fields: f"[{at}] INFO: {text}\n{below(fields, None)}",
         lambda at, text, fields: f"[{at}] INFO: {text}\n{below(fields, 2)}",
+        lambda at, text, fields: f"{at} INF {text}" + rows(fields, "\n    {}={}"),
+        lambda at, text, fields: f"[{at[11:19]}]  INFO  {text}" + rows(fields, "\n  {:>14}: {}"),
+        lambda at, text, fields: f"{at} INFO {text}" + rows(fields, "\n                  ├ {}: {}"),
+        lambda at, text, fields: f"[{at}] INFO: {text}\n  {json.dumps(fields)}",
     ],
     ids=[
         *("logrus", "hclog", "charm", "zerolog", "nothing before", "klog", "debug", "beside", "in an object beside"),
         *("in two groups", "in a group of names", "below", "below, over several lines"),
+        *("pairs below", "in a column below", "a tree below", "an object below"),
     ],
 )
 def test_fields_behind_messages_are_read(line: Callable[[str, str, dict[str, object]], str], tmp_path: Path) -> None:

@@ -215,7 +215,7 @@ class Knowledge:
         return (owners.formats, None, None) if missed and not understood else None
 
 
-def _find_cut(data: bytes, bounds: Numbers, kinds: Numbers, ending: tuple[bytes, Sequence[int]]) -> Numbers:
+def _find_cut(data: bytes, bounds: Numbers, kinds: Kinds, ending: tuple[bytes, Sequence[int]]) -> Numbers:
     """The first lines of a client's entries of some kinds that do not end with this byte."""
     end, of_kinds = ending
     heads = np.flatnonzero(kinds)
@@ -223,8 +223,9 @@ def _find_cut(data: bytes, bounds: Numbers, kinds: Numbers, ending: tuple[bytes,
     last = bounds[np.append(heads[1:], len(kinds))] - 2
     last = last - (cells[last] == ord("\r"))
     odd = heads[(cells[last] != ord(end)) & np.isin(kinds[heads], of_kinds)]
-    starts = bounds[odd].tolist()
-    return odd[[data.find(_PREFIX, start, start + _PREFIX_WITHIN) >= 0 for start in starts]] if starts else odd
+    is_client = [data.find(_PREFIX, start, start + _PREFIX_WITHIN) >= 0 for start in bounds[odd].tolist()]
+    found: Numbers = odd[np.array(is_client, bool)]
+    return found
 
 
 _PREFIX, _PREFIX_WITHIN = b"[Consumer ", 64

@@ -298,15 +298,26 @@ def _pairs_tail(line: str) -> tuple[str, dict[str, Any]] | None:
 
 
 def lines_tail(text: str) -> tuple[str, dict[str, Any]] | None:
-    """The first line of a text whose other lines are fields, indented alike, and the fields; an object or a list may
-    have further lines, as printed by pino-pretty."""
-    line, _, rest = text.partition("\n")
-    indent = rest[: len(rest) - len(rest.lstrip(" \t"))]
-    if not indent:
-        return None
-    rows = re.split(rf"\n{indent}(?![ \t}}\]])", rest.removeprefix(indent).rstrip())
-    fields = {found[1]: _parse_value(row[found.end() :]) for row in rows if (found := _FIELD_LINE.match(row))}
-    return (line, fields) if len(fields) == len(rows) else None
+    """The first line of a text whose other lines are fields, `name: value` or `name=value`, and the fields: indented
+    alike or to the right, possibly as a list or a tree; or one indented object. An object or a list may have further
+    lines, as printed by pino-pretty."""
+    line, _, rest = text.rstrip().partition("\n")
+    first = _FIELD_LINE.match(rest)
+    if first is None or line.rstrip().endswith(":"):  # the settings of a Java client
+        whole = json_object(rest) if rest[:1] in (" ", "\t") else None
+        return (line, dict(whole[1])) if whole is not None and not whole[0].strip() else None
+    values: dict[str, str] = {}
+    name = ""
+    for row in rest.split("\n"):
+        found = _FIELD_LINE.match(row)
+        if found is not None and (found.start(2) <= first.start(2) or found.end(2) == first.end(2)):
+            name = found[2]
+            values[name] = row[found.end() :]
+        elif row[: first.start(2) + 1].strip(" \t}]"):
+            return None
+        else:
+            values[name] += f"\n{row}"
+    return line, {name: _parse_value(value.strip()) for name, value in values.items()}
 
 
 def _parse_value(text: str) -> Any:
@@ -333,7 +344,9 @@ _END_PAIR = re.compile(
     rf"(?<=[ \t])({_NAME})({_VALUES[0]}|(?:map)?[\[{{]\S*[\]}}](?=\s|\Z)|[^\s\"',()\[\]{{}}]*(?=\s|\Z))"
 )
 """A pair behind a message: brackets, if any, are around the whole value, or around that of a map of Go."""
-_FIELD_LINE = re.compile(r"([A-Za-z_][\w.@/-]{0,80}): (?! )")
+_FIELD_LINE = re.compile(
+    r"[ \t]+(?:([│┃├└╰─↳•*>-]{1,3})[ \t]*)?\"?([A-Za-z_][\w.@/-]{0,80})\"?[ \t]*(?:=|:(?=[ \t]|\Z|\n))", re.ASCII
+)
 _PAIR = re.compile(rf"(?:^|(?<=[\s,{{(]))({_NAME})({'|'.join(_VALUES)})")
 """A pair. A value may contain unescaped quotes and line feeds."""
 
