@@ -196,6 +196,36 @@ def test_kafka_python(text: str, kinds: list[Kind], values: dict[str, Any]) -> N
 @pytest.mark.parametrize(
     ("text", "kinds", "values"),
     [
+        (
+            "Sending heartbeat for group g <Generation 2 (member_id: k-1, protocol: range)>",
+            [Kind.HEARTBEAT_SENT],
+            {"epoch": 2, "member_id": "k-1"},
+        ),
+        (
+            "Received heartbeat response for group g: HeartbeatResponse_v1(throttle_time_ms=0, error_code=0)",
+            [Kind.HEARTBEAT_OK],
+            {},
+        ),
+        (
+            "Received heartbeat response for group g: HeartbeatResponse(version=4, throttle_time_ms=0, error_code=0)",
+            [Kind.HEARTBEAT_OK],
+            {},
+        ),
+        (
+            "Received heartbeat response for group g: HeartbeatResponse(version=4, throttle_time_ms=0, error_code=27)",
+            [],
+            {},
+        ),
+    ],
+)
+def test_heartbeats_of_kafka_python_at_debug(text: str, kinds: list[Kind], values: dict[str, Any]) -> None:
+    """Since 2.1. What refuses one has a line of its own."""
+    assert told(kafka_python, text, "DEBUG") == [record(kafka_python, kind, **values) for kind in kinds]
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds", "values"),
+    [
         ("Discovered coordinator 1 for group g", [Kind.COORDINATOR_FOUND], {}),
         ("Successfully joined group g with generation 4", [Kind.JOINED, Kind.SYNCED], {"epoch": 4}),
         (
@@ -215,6 +245,12 @@ def test_kafka_python(text: str, kinds: list[Kind], values: dict[str, Any]) -> N
             {"detail": "UNKNOWN_MEMBER_ID"},
         ),
         ("Stopping heartbeat thread", [], {}),
+        (
+            "Heartbeat: g[4] kafka-python-2.0.2-0a1b",
+            [Kind.HEARTBEAT_SENT],
+            {"epoch": 4, "member_id": "kafka-python-2.0.2-0a1b"},
+        ),
+        ("Received successful heartbeat response for group g", [Kind.HEARTBEAT_OK], {}),
     ],
 )
 def test_words_of_kafka_python_up_to_2_1(text: str, kinds: list[Kind], values: dict[str, Any]) -> None:

@@ -243,6 +243,11 @@ class Membership(InstanceFollower):
             summary = f"{self.consumer.member} sent no heartbeat for {silent}; its session lasts {session}"
             yield self.consumer.finding(FindingKind.HEARTBEAT_GAP, summary, [before, at], cause=Cause.UNKNOWN)
 
+    @on(Kind.JOINING)
+    def _join(self, _known: Known) -> None:
+        """A member of the classic protocol sends no heartbeats while it waits for the others, and no session runs."""
+        self.heartbeat = None
+
     @on(Kind.COORDINATOR_LOST)
     def _lose_coordinator(self, known: Known) -> None:
         """Without coordinator no heartbeats are sent, and no session runs."""

@@ -13,6 +13,8 @@ from fsm.logs.programs.client_facts import ClientFacts
 from fsm.logs.programs.client_words import EPOCH, GROUP, Records, Words
 from fsm.logs.programs.python_messages import (
     ERROR_CODE,
+    HEARTBEAT_MARKS,
+    HEARTBEATS,
     MEMBER_ID,
     commit_refused,
     listener_failed,
@@ -72,6 +74,7 @@ _WORDS = Words(_NAME, (
     (r"Error sending \w{1,60} to node ",                                                 None),
     (r"Group Coordinator Request failed: (?P<detail>.*)",                                Kind.COORDINATOR_LOST),
     (r"Failed to commit on finallization: (?P<detail>.*)",                               Kind.COMMIT_FAILED),
+    *HEARTBEATS,
 ))
 # fmt: on
 
@@ -100,8 +103,9 @@ CLIENT = Client(
         b"failed on_partitions_revoked",
         b"failed on partition assignment",
         b"LeaveGroup request succeeded",
+        *HEARTBEAT_MARKS,
     ),
     understand,
     FACTS,
-    everyday=frozenset({b"joining group", b" with member_id ", b"synced group", b"Heartbeat s"}),
+    everyday=frozenset({b"joining group", b" with member_id ", b"synced group", b"Heartbeat s", *HEARTBEAT_MARKS}),
 )

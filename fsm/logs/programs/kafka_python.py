@@ -13,6 +13,8 @@ from fsm.logs.programs.client_facts import ClientFacts
 from fsm.logs.programs.client_words import EPOCH, GROUP, Build, Records, Values, Words, record, topic_partitions
 from fsm.logs.programs.python_messages import (
     ERROR_CODE,
+    HEARTBEAT_MARKS,
+    HEARTBEATS,
     MEMBER_ID,
     commit_refused,
     listener_failed,
@@ -143,6 +145,12 @@ _WORDS = Words(_NAME, (
     (r"Pre-rebalance offset commit failed",                                              None),
     (r"Error sending \w{1,60} to node ",                                                 None),
     *_make_request_rules(),
+    *HEARTBEATS,
+    (rf"Sending heartbeat for group {GROUP} <Generation {EPOCH} \(member_id: (?P<member_id>.{{0,500}}?), protocol: ",
+                                                                                         Kind.HEARTBEAT_SENT),
+    (rf"Received heartbeat response for group {GROUP}: HeartbeatResponse\w{{0,9}}\([^)]{{0,99}}error_code=0\b",
+                                                                                         Kind.HEARTBEAT_OK),
+    (r"Received heartbeat response for group ",                                          None),
 ))
 # fmt: on
 
@@ -181,6 +189,8 @@ CLIENT = Client(
         b"Rebalance listener",
         b"Leaving consumer group",
         b"LeaveGroup request for group",
+        b"Sending heartbeat for group",
+        *HEARTBEAT_MARKS,
     ),
     understand,
     FACTS,
@@ -192,6 +202,7 @@ CLIENT = Client(
             b"Cooperative ",
             b"fenced",
             b"failed due to fatal error",
+            *HEARTBEAT_MARKS,
         }
     ),
 )

@@ -6,16 +6,33 @@ import re
 from dataclasses import replace
 
 from fsm.logs.message import Message
-from fsm.logs.programs.client_words import FENCING_ERRORS, Build, Records, Values, Words, error_name, record
+from fsm.logs.programs.client_words import (
+    EPOCH,
+    FENCING_ERRORS,
+    GROUP,
+    Build,
+    Records,
+    Values,
+    Words,
+    error_name,
+    record,
+)
 from fsm.trace import Kind
 
 _SHARED = re.compile(
     r"(?:Revoking previously assigned partitions set\(\) for group |Setting newly assigned partitions "
     r"|\(Re-\)joining group |Discovered coordinator \d"
-    r"|Heartbeat failed for group .{1,300}: generation id is not {1,2}current|Heartbeat session expired)"
+    r"|Heartbeat failed for group .{1,300}: generation id is not {1,2}current|Heartbeat session expired"
+    r"|Heartbeat: |Received successful heartbeat response )"
 )
 """Texts that both clients log verbatim. Without its logger such a line may belong to another client in the same
 file."""
+HEARTBEATS = (
+    (rf"Heartbeat: {GROUP}\[{EPOCH}\] (?P<member_id>\S{{1,500}})\Z", Kind.HEARTBEAT_SENT),
+    (rf"Received successful heartbeat response for group {GROUP}\Z", Kind.HEARTBEAT_OK),
+)
+"""Both log them at DEBUG, kafka-python up to 2.0."""
+HEARTBEAT_MARKS = (b"Heartbeat: ", b"heartbeat response for group")
 _DEBUG_LEVELS = frozenset({"DEBUG", "D", "TRACE", "NOTSET"})
 
 

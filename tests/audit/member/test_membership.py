@@ -133,6 +133,14 @@ def test_a_silence_longer_than_the_session(log):
     assert [(f.kind, f.start_ms, f.end_ms) for f in log.rows(Finding)] == [(FindingKind.HEARTBEAT_GAP, 3000, 9500)]
 
 
+def test_who_waits_in_a_join_is_not_silent(log):
+    """A classic member sends no heartbeats meanwhile, and the coordinator waits for the others, not for it."""
+    log(0, Kind.STARTED, settings={"session.timeout.ms": "6000"})(100, Kind.JOINED, epoch=2)
+    log(3000, Kind.HEARTBEAT_SENT, epoch=2)(3500, Kind.JOINING)(60_000, Kind.JOINED, epoch=3)
+    log(63_000, Kind.HEARTBEAT_SENT, epoch=3)
+    assert log.rows(Finding) == []
+
+
 def test_a_restart_ends_the_old_life_with_its_last_line(log):
     """Restarts append to the same file; what the old process owned it owned until its last line."""
     log(0, Kind.STARTED)(10, Kind.SUBSCRIBED, topics=("t",))(20, Kind.ASSIGN_BEGIN, partitions=(T0,))
