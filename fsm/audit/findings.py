@@ -20,6 +20,7 @@ from typing import Any
 
 from fsm.audit.rows import Place
 from fsm.audit.wording import UNIT, unit
+from fsm.logs.reading.pieces import WHOLE
 from fsm.trace import Partition, by_partition
 
 
@@ -147,6 +148,23 @@ class Evidence:
     line: int = 0
     text: str = ""
 
+    @property
+    def record(self) -> int:
+        """Its number from 1 among the entries that begin on a file's first line, as in a JSON document, where each has
+        the next offset; 0 for the first one, which may be the only one."""
+        place = WHOLE - self.offset if self.offset > WHOLE // 2 else self.offset  # the newest come first
+        return place + 1 if self.line == 1 and place > 0 else 0
+
+    @property
+    def place(self) -> str:
+        """`file:line`, with the number of the record behind it; the file if the line is not known."""
+        parts = (self.file, self.line, self.record)
+        return ":".join(str(part) for part in parts if part)
+
+    def to_json(self) -> dict[str, Any]:
+        plain = {"file": self.file, "line": self.line, "text": self.text}
+        return plain | {"record": self.record} if self.record else plain
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -195,7 +213,7 @@ class Finding:
             "cause": self.cause.value,
             "summary": self.summary,
             "piled_up": self.piled_up,
-            "evidence": [{"file": e.file, "line": e.line, "text": e.text} for e in self.evidence],
+            "evidence": [one.to_json() for one in self.evidence],
         }
 
 

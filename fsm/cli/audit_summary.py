@@ -90,7 +90,7 @@ def print_change(change: Change) -> None:
         *_colour(found.severity), f"{status}: {found.group}: " if found.group else f"{status}: ", f"{found.summary}\n"
     )
     when = [f"{utc(found.start_ms)} UTC"] if found.start_ms else []
-    places = [f"{one.file}:{one.line}" if one.line else one.file for one in found.evidence[:1]]
+    places = [one.place for one in found.evidence[:1]]
     print_text(f"  {', '.join([*when, *places])}\n" if when or places else "")
 
 
@@ -101,7 +101,7 @@ def _print_incident(one: Incident, findings: tuple[Finding, ...], *, at_most: in
     setting = f"{one.setting} is {one.value}; " if one.value and not is_named else ""
     print_text(f"  {_when(one)}; {setting}to try: {one.next_step}\n")
     for found in findings[:at_most]:
-        place = next((f"{evidence.file}:{evidence.line}" for evidence in found.evidence), "")
+        place = next((evidence.place for evidence in found.evidence), "")
         if len(one.findings) > 1:
             print_text(f"  {place}: " if place else "  ", *_colour(found.severity), f": {found.summary}\n")
         elif place:

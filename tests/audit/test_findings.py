@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
+
 import pytest
+import recordings
 
 from fsm.audit.findings import SEVERITY, Cause, Evidence, FindingKind, Severity, finding, in_order
+from fsm.audit.local import audit_files
 from fsm.audit.rows import NOWHERE, Place
 from fsm.audit.wording import names, seconds
 
@@ -78,3 +84,26 @@ def test_long_lists_are_cut_and_counted():
 def test_durations_are_read_aloud():
     """Tenths below a minute, then minutes, then hours."""
     assert [seconds(ms) for ms in (49, 59_999, 60_000, 3_600_000)] == ["0.0 s", "60.0 s", "1 min 0 s", "1 h 0 min"]
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_lines_that_are_records_of_a_document_are_told_by_number(newest_first, tmp_path):
+    """All of them stand on one line; in an ordinary file a line is enough."""
+    for name, data in recordings.logs("java")["i_j07_maxpoll"].items():
+        entries = re.split(r"(?m)\n(?=\[\d{4})", data.decode().rstrip("\n"))
+        hits = [
+            {"_source": {"@timestamp": f"{one[1:11]}T{one[12:20]}.{one[21:24]}Z", "message": one}} for one in entries
+        ]
+        document = {"hits": hits[::-1] if newest_first else hits}
+        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+    lines = [one for found in audit_files(tmp_path.iterdir()).findings for one in found.evidence if one.offset >= 0]
+    assert len(lines) > 2
+    for one in lines:
+        number = one.record or 1
+        told = json.loads(Path(one.file).read_text())["hits"][number - 1]["_source"]["message"]
+        assert told[:24] in one.text
+        assert one.place == (f"{one.file}:1:{number}" if number > 1 else f"{one.file}:1")
+        assert one.to_json().get("record", 1) == number
+    assert len({one.record for one in lines}) > 2
+    plain = Evidence("a.log", 36, 7, "text")
+    assert (plain.place, plain.to_json()) == ("a.log:7", {"file": "a.log", "line": 7, "text": "text"})

@@ -30,7 +30,7 @@ def finding_view(found: Finding) -> views.FindingView:
         partitions=_show(found.kind, found.partitions),
         cause=found.cause.value,
         summary=found.summary,
-        evidence=tuple(views.EvidenceLine(e.file, e.line, e.text) for e in found.evidence),
+        evidence=tuple(views.EvidenceLine(e.file, e.line, e.text, e.record) for e in found.evidence),
         id=found.id,
         others=found.others,
         topics=_topics([found]),

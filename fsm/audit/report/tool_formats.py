@@ -68,7 +68,7 @@ def _case(incident: Incident, findings: Sequence[Finding]) -> ET.Element:
 
 
 def _line(found: Finding) -> str:
-    place = next((f"{one.file}:{one.line}: " for one in found.evidence), "")
+    place = next((f"{one.place}: " for one in found.evidence), "")
     return f"{place}{found.severity}: {found.summary}"
 
 
@@ -125,7 +125,8 @@ def _location(one: Evidence) -> dict[str, Any]:
     place: dict[str, Any] = {"artifactLocation": {"uri": scheme + quote(one.file, errors="surrogateescape")}}
     if one.line > 0:
         place["region"] = {"startLine": one.line, "snippet": {"text": _shown(one.text)}}
-    return {"physicalLocation": place}
+    located: dict[str, Any] = {"physicalLocation": place}
+    return located | {"message": {"text": f"record {one.record}"}} if one.record else located
 
 
 def _by_group(

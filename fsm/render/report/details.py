@@ -227,7 +227,12 @@ def _place(one: IncidentView, seen: Mapping[str, tuple[int, EvidenceLine]]) -> d
     if found is None:
         return {}
     _, line = found
-    return {"place": wording.name(line.file) + (f":{line.line}" if line.line else "")}
+    return {"place": wording.name(line.file) + (f":{_number(line)}" if line.line else "")}
+
+
+def _number(line: EvidenceLine) -> int | str:
+    """The number of a line, with that of a record on it."""
+    return f"{line.line}:{line.record}" if line.record else line.line
 
 
 def _names(view: GroupView) -> list[list[str]]:
@@ -251,7 +256,7 @@ def _show_finding(found: FindingView) -> dict[str, Any]:
         "partitions": wording.show(found.partitions),
         "cause": wording.name(found.cause),
         "text": wording.show(found.summary),
-        "lines": [[wording.name(e.file), e.line, wording.show(e.text)] for e in found.evidence[:EVIDENCE]],
+        "lines": [[wording.name(e.file), _number(e), wording.show(e.text)] for e in found.evidence[:EVIDENCE]],
         "lines_hidden": max(0, len(found.evidence) - EVIDENCE),
     }
 

@@ -41,6 +41,8 @@ class EvidenceLine(NamedTuple):
     file: str
     line: int
     text: str
+    record: int = 0
+    """Its number among several on that line; 0 if there is none."""
 
 
 class StateSpan(NamedTuple):
