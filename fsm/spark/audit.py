@@ -140,6 +140,7 @@ def _write_result(inputs: Inputs, totals: Totals, plan: Plan) -> Result:
     with tables.Tables(work, LAST_PART) as driver:
         pipeline.add_file_findings(map(unparsed.report_unreadable, inputs.unreadable), plan, totals, driver)
         driver.add("dwell", totals.dwell_times())
+    totals.add_unread(one.file for one in inputs.unreadable if one.packed)
     coordinators = totals.sums["coordinators"] > 0
     tables.complete(work, coordinators=coordinators)
     unreadable = sorted([[u.file, u.reason] for u in inputs.unreadable] + [list(one) for one in totals.damaged])

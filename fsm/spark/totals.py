@@ -155,6 +155,14 @@ class Totals:
             self.sums["damaged_files"] += 1
             self._list("damaged", (file, error))
 
+    def add_unread(self, archives: Iterable[str]) -> None:
+        """Counts the content of each archive as an entry that was not understood."""
+        unread = [TooLittle(file, "", 0, 1) for file in archives]
+        self.sums["suspects"] += len(unread)
+        if self.min_understood:
+            self.sums["too_little_files"] += len(unread)
+            self._list("too_little", *unread)
+
     def _list(self, name: str, *more: Any) -> None:
         """Adds to one of the lists `_FIRST`."""
         setattr(self, name, sorted([*getattr(self, name), *more])[:MOST])

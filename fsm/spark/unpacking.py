@@ -92,7 +92,7 @@ def _unpack_archive(archive: Source, root: Path, space: _Space) -> Iterator[Unre
     members, begun = read_members(str(archive.path)), False
     while (member := _read_next(members)) is not None:
         if isinstance(member, Exception):
-            yield Unreadable(archive.name, describe_problem(member), begun)
+            yield Unreadable(archive.name, describe_problem(member), begun, packed=not begun)
             break
         begun = True
         if member.other_name and _is_written(root, member.other_name):

@@ -251,12 +251,40 @@ def test_names_with_control_characters_are_escaped(
 
 
 def test_an_archive_in_an_archive_is_one_line(logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is named, and everything else is audited."""
+    """It is named, everything else is audited, and the verdict is that not enough was understood."""
     inner = pack(tmp_path / "inner.zip", {"a.log": b"x\n"}).read_bytes()
     archive = pack(tmp_path / "a.tgz", {**contents(logs / SCENARIOS[0]), "inner.zip": inner})
-    assert cli.main(["audit", str(archive), "-o", str(tmp_path / "out"), "--master", "none"]) == 1
-    said = capsys.readouterr().out
-    assert f"not read, or not to the end: {archive}!/inner.zip (an archive of zip; unpack it first)\n" in said
+    command = ["audit", str(archive), "-o", str(tmp_path / "out"), "--master", "none"]
+    assert cli.main(command) == 2
+    told = capsys.readouterr()
+    assert f"not read, or not to the end: {archive}!/inner.zip (an archive of zip; unpack it first)\n" in told.out
+    assert "not enough was understood" in told.err
+    assert cli.main([*command, "--min-understood", "0"]) == 1
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [("a.log", 5, "compressed more than 3 times; unpack it first"), ("inner.zip", 1, "an archive of zip; ")],
+)
+def test_what_is_compressed_once_more_is_not_passed_over(
+    packed: tuple[str, int, str], logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file of many layers was read as a text that tells nothing."""
+    name, layers, why = packed
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    for path, data in contents(logs / SCENARIOS[0]).items():
+        (folder / path).write_bytes(data)
+    data = pack(tmp_path / name, {"a.log": b"x\n"}).read_bytes() if name.endswith(".zip") else b"x\n"
+    for _ in range(layers):
+        data = gzip.compress(data)
+    (folder / f"{name}.gz").write_bytes(data)
+    command = ["audit", str(folder), "-o", str(tmp_path / "out"), "--master", "none"]
+    assert cli.main(command) == 2
+    told = capsys.readouterr()
+    assert f"not read, or not to the end: {folder}/{name}.gz ({why}" in told.out
+    assert "not enough was understood" in told.err
+    assert cli.main([*command, "--min-understood", "0"]) == 1
 
 
 def test_a_truncated_archive_is_audited_as_far_as_it_goes(logs: Path, tmp_path: Path) -> None:

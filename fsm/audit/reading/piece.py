@@ -24,7 +24,7 @@ from fsm.logs.layouts.layout import TIMES, signs_of
 from fsm.logs.programs.broker import THREAD
 from fsm.logs.reading.blocks import DIGITS, Words
 from fsm.logs.reading.entries import ENTRY_LIMIT, Entry, first_line
-from fsm.logs.reading.opening import describe_problem
+from fsm.logs.reading.opening import PackedError, describe_problem
 from fsm.logs.reading.pieces import READ_ERRORS, Piece, PieceReader, reader_of
 from fsm.trace import Kind, TraceRecord
 
@@ -321,6 +321,8 @@ def _take_all(found: Iterable[Parsed], signs: Words, summary: PieceSummary, reco
                 records.take(parsed)
     except READ_ERRORS as problem:
         summary.error = describe_problem(problem)
+        # The content of an archive counts as an entry that was not understood.
+        summary.suspects += isinstance(problem, PackedError) and not (summary.entries or summary.orphans)
 
 
 def signs_of_formats(formats: Iterable[Format]) -> Words:

@@ -196,8 +196,9 @@ def is_coded(head: bytes) -> bool:
 
 @contextmanager
 def open_packed(file: str) -> Iterator[IO[bytes]]:
-    """Opens a compressed or encoded file, at most `_MOST_LAYERS` deep. Raises `PackedError` for an archive, and
-    for a compression that needs pyarrow if that is not installed; OSError if the file cannot be opened."""
+    """Opens a compressed or encoded file, at most `_MOST_LAYERS` deep. Raises `PackedError` for an archive, for what is
+    compressed more often, and for a compression that needs pyarrow if that is not installed; OSError if the file cannot
+    be opened."""
 
     def find_opener(start: bytes) -> Callable[[IO[bytes]], Any] | None:
         if what := _find_archive(start):
@@ -208,7 +209,11 @@ def open_packed(file: str) -> Iterator[IO[bytes]]:
         return opener
 
     with ExitStack() as layers:
-        yield _open_layers(layers, layers.enter_context(Path(file).open("rb")), HEAD, find_opener)[0]
+        handle = _open_layers(layers, layers.enter_context(Path(file).open("rb")), HEAD, find_opener)[0]
+        if _find_row(_COMPRESSED, _read_head(handle, 8)) is not None:
+            raise PackedError(f"compressed more than {_MOST_LAYERS} times; unpack it first")
+        handle.seek(0)
+        yield handle
 
 
 @contextmanager

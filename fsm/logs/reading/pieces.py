@@ -71,6 +71,8 @@ class Unreadable(NamedTuple):
     reason: str
     begun: bool = False
     """Whether its beginning was read."""
+    packed: bool = False
+    """It is an archive of which nothing was read."""
 
 
 def _read_head(path: Path) -> bytes:
