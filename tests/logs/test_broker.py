@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from fsm.audit.reading.piece import read_piece
 from fsm.logs import formats
 from fsm.logs.programs.broker import FORMATS
 from fsm.logs.reading.entries import records_of
-from fsm.logs.reading.pieces import from_bytes
+from fsm.logs.reading.pieces import WHOLE, Piece, from_bytes
 from fsm.trace import Kind, TraceRecord
 
 RECORDED = Path(__file__).parent.parent / "data" / "broker-logs.tar.xz"
@@ -397,3 +398,20 @@ def test_every_line_of_the_recorded_brokers_is_understood() -> None:
     assert counts[Kind.GROUP_EPOCH] > 500
     assert counts[Kind.TARGET] > 500
     assert counts[Kind.TOPIC_NAMES] > 100
+
+
+def test_half_a_line_is_told(tmp_path: Path) -> None:
+    """Of which a terminal wrote the rest on the next line, behind the reason or in the logger."""
+    line = (
+        "[2026-11-21 08:04:07,092] INFO [GroupCoordinator 1]: Preparing to rebalance group g in state "
+        "PreparingRebalance with old generation 320 (__consumer_offsets-25) (reason: removing member m-1-{}\n"
+        "on heartbeat expiration) (kafka.coordinator.group.GroupCoordinator)\n"
+        "[2026-11-21 08:04:07,092] INFO [GroupCoordinator 1]: Member m-{} in group g has failed, removing it from the "
+        "group (kafka.coordinator.group.GroupCoordi\nnator)\n"
+    )
+    whole = "[2026-11-21 08:04:09,098] INFO [GroupCoordinator 1]: Group g with generation 321 is now empty {}\n"
+    path = tmp_path / "server.log"
+    where = "(__consumer_offsets-25) (kafka.coordinator.group.GroupCoordinator)"
+    path.write_text("".join(line.format(i, i) for i in range(3)) + whole.format(where))
+    summary = read_piece(Piece(str(path), 0, WHOLE), formats(), UTC).summary
+    assert (summary.understood, summary.missed) == (1, 6)

@@ -282,7 +282,7 @@ def understand(entry: Message) -> Records | None:
     """The records of a message, `()` if it is irrelevant, None if it should have been understood but was not."""
     message = parse_message(entry)
     prefix = _PREFIX.match(message.text)
-    if prefix is None or ((message.logger or entry.cut) and message.logger not in (*_STRICT, _OFFSETS)):
+    if prefix is None or (message.logger and message.logger not in (*_STRICT, _OFFSETS)):
         return NO_BEARING
     text = message.text[prefix.end() :]
     head = _GROUP.match(text)
@@ -295,7 +295,8 @@ def understand(entry: Message) -> Records | None:
     if head and head["other"]:
         return NO_BEARING  # `[GroupId g][MemberId m]`: streams groups
     records = _apply(_RULES_IN_GROUP if head else _RULES_WITHOUT_PREFIX, message, text.rstrip())
-    return () if records is None and not message.logger else records
+    is_whole = text.count("(") == text.count(")")  # of half a line, the logger or the reason is open
+    return () if records is None and not message.logger and is_whole else records
 
 
 def _apply(rules: Mapping[str, tuple[Rule, ...]], message: JavaMessage, text: str) -> Records | None:
