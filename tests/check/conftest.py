@@ -11,7 +11,6 @@ sys.path[:0] = [str(Path(__file__).parent)]
 import models  # noqa: E402
 
 from fsm.check.kafka.connect import replay as connect_replay  # noqa: E402
-from fsm.check.kafka.consumer import replay as consumer_replay  # noqa: E402
 from fsm.check.kafka.live import timed_replay  # noqa: E402
 
 
@@ -35,6 +34,6 @@ def timed() -> None:
 def _live_objects_only_compare(request: pytest.FixtureRequest) -> Iterator[None]:
     """They take each path once, unless a test asks for `timed`: idle steps that make room are hundreds of tries."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in () if "timed" in request.fixturenames else (connect_replay, consumer_replay, timed_replay):
+        for module in () if "timed" in request.fixturenames else (connect_replay, timed_replay):
             patch.setattr(module, "find_room", lambda *_, **__: None)
         yield

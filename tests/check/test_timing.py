@@ -167,7 +167,7 @@ def test_a_path_without_times_says_which_timers_are_against_it(monkeypatch: pyte
     assert found.replayed is not None
     assert found.replayed.times_ms == ()
     untimed = found.replayed.untimed
-    assert "a: poll, 10000 ms from step 2 on, still runs at step 14" in untimed
+    assert "a: poll, 10000 ms from step 2 on, still runs at step 12" in untimed
     assert "broker: rebalance timeout of a is over, 10000 ms from step 9 on, is over at step 12" in untimed
 
 

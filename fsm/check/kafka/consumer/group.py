@@ -16,7 +16,6 @@ from fsm.check.kafka.application import BROKER, NOW, OF_APPLICATIONS
 from fsm.check.kafka.consumer.compaction import SAYS_THE_SAME
 from fsm.check.kafka.consumer.coordinator import ASKED_OF_REQUESTS, CoordinatorModel
 from fsm.check.kafka.consumer.member import LIVES, ConsumerModel, Setting, id_of
-from fsm.check.kafka.consumer.replay import replay
 from fsm.check.kafka.consumer.shell import (
     COMMITS_AS_ITSELF,
     JOINS_EMPTY,
@@ -30,6 +29,9 @@ from fsm.check.kafka.consumer.shell import (
 )
 from fsm.check.kafka.descriptions import count_omitted, describe_message, is_consumer_join
 from fsm.check.kafka.group_properties import GroupProperties
+from fsm.check.kafka.live.consumers import LONG_MS, LiveConsumer, LiveMember
+from fsm.check.kafka.live.replay import Replay
+from fsm.check.kafka.live.timed_replay import Timeouts, find_times
 from fsm.check.kafka.targets import IS_EQUIVARIANT, equivariant_target
 from fsm.check.kafka.topics import CHANGES, CLUSTER, Topics
 from fsm.check.model import Condition, Disturbance, Fault, Model, Notification, View, Wire
@@ -45,6 +47,7 @@ from fsm.member.consumer.invariants import INVARIANTS as MEMBER_INVARIANTS
 from fsm.member.dialect.choices import Choice
 from fsm.member.dialect.dialect import Dialect as MemberDialect
 from fsm.member.dialect.dialect import dialect as member_dialect
+from fsm.member.runtime.trace import TraceTo
 from fsm.protocol.releases import LATEST
 from fsm.protocol.topic_patterns import find_problem
 
@@ -148,6 +151,16 @@ def consumer_group(
         "with compaction": compaction,
         "targets independent of member ids": equivariant,
     }
+
+    def make(timeouts: Timeouts | None, trace: TraceTo | None) -> Replay:
+        longest_ms = {one.name: timeouts.max_poll_interval_ms(one.name) if timeouts else LONG_MS for one in consumers}
+        live: dict[str, LiveMember] = {
+            one.name: LiveConsumer(one, NOW if trace else 1_000 * at, longest_ms[one.name], trace)
+            for at, one in enumerate(consumers, 1)
+        }
+        of_topics = hub.context(())
+        return Replay(live, timeouts.context(of_topics) if timeouts else of_topics, model=hub)
+
     return Model(
         f"consumer-group, {members} members of {name_dialects(dialects)}, coordinator of {rules.name}, "
         f"{known}{name_those(options)}",
@@ -167,7 +180,7 @@ def consumer_group(
             **({"unreleased": group.is_unreleased} if static else {}),
         },
         kinds,
-        partial(replay, consumers, hub),
+        lambda path: find_times(path, make, {one.name: one for one in consumers}, may_be_classic=False),
         [
             *list_asked_of_members(dialects),
             *(name for name, _ in INVARIANTS),

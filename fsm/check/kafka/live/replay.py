@@ -58,8 +58,6 @@ class PathReplay(ABC):
 
     clients: Mapping[str, Any]
     broker: LiveBroker
-    is_strict = True
-    """Whether no clock may run ahead of the given times: a step that does so waits for a timer that still runs."""
 
     def along(
         self, path: Path, note: Callable[[Self, Action | None], None] | None = None, times_ms: Sequence[int] = ()
@@ -77,7 +75,7 @@ class PathReplay(ABC):
                 note(self, action)
             self.broker.pass_time()
             self.take(action)
-            if times_ms and self.is_strict and self._is_ahead(NOW + times_ms[number - 1]):
+            if times_ms and self._is_ahead(NOW + times_ms[number - 1]):
                 return f"step {number}, {action.actor} {action.what}: its timer still runs"
             if note is not None:
                 note(self, None)
@@ -87,6 +85,7 @@ class PathReplay(ABC):
         return ""
 
     def _is_ahead(self, now_ms: int) -> bool:
+        """Whether a clock runs ahead of the given time: its step waits for a timer that still runs."""
         return any(one.now_ms > now_ms + LATER_MS for one in self.clients.values())
 
     def set_clocks(self, now_ms: int) -> None:
@@ -141,14 +140,13 @@ class Replay(PathReplay):
         *,
         model: CoordinatorModel | AnyCoordinator | None = None,
         convert: Convert | None = None,
-        is_strict: bool = True,
     ) -> None:
         """`model` is that of the path's coordinator, by default of one whose topics do not change.
 
         `convert` returns the next process of a consumer if it uses the other protocol.
         """
         self.clients: dict[str, LiveMember] = members
-        self.convert, self.is_strict = convert, is_strict
+        self.convert = convert
         self.broker = LiveBroker(
             members,
             context,

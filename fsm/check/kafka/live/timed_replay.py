@@ -38,6 +38,8 @@ FIRED = {
     "auto-commit interval is over": "auto-commit",
 }
 """The timer of a member that has expired when it takes the step of this name."""
+INTERVALS_MS, CLASSIC_INTERVALS_MS = (5_000, 15_000, 3_000, 25_000), (3_000, 9_000, 44_000)
+"""The heartbeat intervals that are tried, Kafka's default first."""
 SILENT = (State.UNSUBSCRIBED, State.FENCED, State.STALE, State.FATAL)
 """States in which a member's heartbeats are not due."""
 
@@ -79,30 +81,41 @@ class Timeouts(NamedTuple):
         return replace(context, config=config)
 
 
-def _list_timeouts(path: Path, names: Iterable[str]) -> Iterator[Timeouts]:
+def _list_timeouts(path: Path, names: Iterable[str], intervals_ms: Sequence[int]) -> Iterator[Timeouts]:
     """Kafka's defaults, then others: the shortest path has no room for the heartbeats of 45 or 300 idle seconds."""
     actions = " ".join(f"{action.actor} {action.what}" for action, _ in path if not action.sender)
     is_over = {name for name in names if re.search(rf"{name} poll timer|(time for|timeout of) {name}\d* ", actions)}
     everybody = frozenset(names) if "phase is over" in actions else frozenset[str]()
     for short in sorted({frozenset[str](), frozenset(is_over), everybody}, key=lambda one: (len(one), sorted(one))):
-        for heartbeat_interval_ms in (3_000, 9_000, 44_000):
+        for heartbeat_interval_ms in intervals_ms:
             yield Timeouts(short, heartbeat_interval_ms)
 
 
-def find_times(path: Path, make: Callable[[Timeouts | None, TraceTo | None], Replay], models: Models) -> Replayed:
-    """Replays a path and finds its times; `make` creates live objects for timeouts, or with the model's for None."""
+def find_times(
+    path: Path,
+    make: Callable[[Timeouts | None, TraceTo | None], Replay],
+    models: Models,
+    *,
+    may_be_classic: bool = True,
+) -> Replayed:
+    """Replays a path and finds its times; `make` creates live objects for timeouts, or with the model's for None.
+
+    The group `may_be_classic`: then there is an initial rebalance delay, and the heartbeat interval is a client's.
+    """
     if differs := make(None, None).along(path):
         return Replayed(differs)
     live = make(None, None)
-    names, delay_ms = sorted(live.clients), live.broker.host.context.config.group_initial_rebalance_delay_ms
+    names, config = sorted(live.clients), live.broker.host.context.config
+    of_classic = {"group.initial.rebalance.delay.ms": config.group_initial_rebalance_delay_ms} if may_be_classic else {}
+    timeouts = _list_timeouts(path, names, CLASSIC_INTERVALS_MS if may_be_classic else INTERVALS_MS)
 
     def take(timeouts: Timeouts, path: Path) -> tuple[Timing, tuple[int, ...]] | None:
         return settle_times(lambda note, times_ms: make(timeouts, None).along(path, note, times_ms), _note)
 
-    found = find_room(path, _list_timeouts(path, names), take, models)
+    found = find_room(path, timeouts, take, models)
     if found is None or not found.times_ms:
         return Replayed(untimed=found.timing.contradiction() if found else "")
-    settings = found.timeouts.settings(names) | {"group.initial.rebalance.delay.ms": delay_ms}
+    settings = found.timeouts.settings(names) | of_classic
     records = trace_along(found.woven.path, partial(make, found.timeouts), found.times_ms)
     return found.tell_run(settings, records)
 
@@ -135,7 +148,8 @@ def _note(timing: Timing, live: Replay, action: Action | None) -> None:
         timing.meets(BROKER, [what] if who == BROKER else [])
         for name in live.clients:
             fired = {"polls": "retry"}.get(what, FIRED.get(what, "")) if name == who else ""
-            timing.meets(name, [fired], () if fired == "retry" else ("retry",), prompt=fired != "retry")
+            idle = () if fired == "retry" else ("retry",) if name == who else ("retry", "auto-commit")  # it polls for both
+            timing.meets(name, [fired], idle, prompt=fired != "retry")
         return
     for name, member in live.clients.items():
         timing.leaves(name, member.now_ms, _timers(member))
