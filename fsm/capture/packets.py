@@ -18,8 +18,7 @@ import dpkt.pcapng
 
 from fsm.capture.frames import HELD
 from fsm.capture.log import Log
-from fsm.capture.reassembly import Reassembly
-from fsm.capture.segments import Segment
+from fsm.capture.reassembly import Reassembly, Segment
 from fsm.errors import InputError
 from fsm.render.wording import many
 from fsm.wire.exchange import Note

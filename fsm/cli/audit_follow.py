@@ -80,8 +80,7 @@ def run_follow(args: argparse.Namespace, options: Options) -> int:
         stop_ms=args.stop_ms,
     )
     from fsm.cli.broker_lag import LagWatch  # loads the client side of the protocol
-    from fsm.cli.topic_copy import TopicCopy, place_of
-    from fsm.cli.topic_files import TopicFiles
+    from fsm.cli.topic_copy import TopicCopy, TopicFiles, place_of
     from fsm.spark.live.lag_kept import KeptLag
 
     out = Path(args.folder).absolute()

@@ -202,13 +202,13 @@ def _beside(args: argparse.Namespace) -> tuple[dict[str, bytes], dict[str, tuple
     from fsm import reference
     from fsm.audit import picture as audit_picture
     from fsm.check import catalog as check_catalog
-    from fsm.kit import picture as kit_picture
+    from fsm.kit import documents as kit_documents
     from fsm.scenario import pictures
     from fsm.simulate import picture as simulate_picture
 
     pages = reference.pages()
     suffixes = {f".{FORMS[form]}" for form in args.format}
-    places = (pictures, audit_picture, check_catalog, kit_picture, simulate_picture)
+    places = (pictures, audit_picture, check_catalog, kit_documents, simulate_picture)
     pictured = places if suffixes & {".svg", ".mmd", ".puml"} else ()  # each needs a search or a run
     drawn = (*(one for place in pictured for one in place.shipped_pictures()), *pages.items())
     further = {file: content for file, content in drawn if Path(file).suffix in suffixes}

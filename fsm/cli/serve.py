@@ -194,7 +194,7 @@ def _read_rules(name: str) -> list[Rule]:
     from pathlib import Path
 
     from fsm.nodes import read_text
-    from fsm.serve.rules import read_rules
+    from fsm.serve.faults import read_rules
 
     return read_rules(read_text(Path(name), "it", "a file of fault rules"), name)
 

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from fsm.serve.cluster import Served
     from fsm.serve.edge import Edge
     from fsm.serve.effects import Append, HangUp, ReadOn, Replace, Send
-    from fsm.serve.faults import Do, Rule
-    from fsm.serve.rules import read_rules
+    from fsm.serve.faults import Do, Rule, read_rules
 
 __all__ = ["Append", "Brokers", "Do", "Edge", "HangUp", "ReadOn", "Replace", "Rule", "Send", "Served", "read_rules"]
 
@@ -27,7 +26,6 @@ __getattr__, __dir__ = on_demand(
         "cluster": ("Served",),
         "edge": ("Edge",),
         "effects": ("Append", "HangUp", "ReadOn", "Replace", "Send"),
-        "faults": ("Do", "Rule"),
-        "rules": ("read_rules",),
+        "faults": ("Do", "Rule", "read_rules"),
     },
 )

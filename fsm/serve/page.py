@@ -24,9 +24,8 @@ from fsm.protocol.consumer_protocol import decode_assignment
 from fsm.protocol.messages import DescribedConsumerGroup, DescribedGroup
 from fsm.serve.brokers import Brokers
 from fsm.serve.edge import Edge
-from fsm.serve.faults import Do, epochs_of, is_full
+from fsm.serve.faults import Do, epochs_of, is_full, make_rule
 from fsm.serve.loopback import ANSWER_S, Handler, Loopback, RefusedError
-from fsm.serve.rules import make_rule
 from fsm.wire.exchange import Exchange, Note
 
 KEPT = 200

@@ -27,8 +27,7 @@ from fsm.protocol.messages import DescribedConsumerGroup, DescribedGroup
 from fsm.serve.brokers import Brokers
 from fsm.serve.cluster import Served
 from fsm.serve.edge import Edge, now_ms
-from fsm.serve.faults import Do, Rule
-from fsm.serve.rules import make_rule
+from fsm.serve.faults import Do, Rule, make_rule
 from fsm.wire.exchange import Exchange, Note
 
 QUICK: Mapping[str, str] = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fsm.capture.faulty import ON_THE_WAY, FaultyLink, Script
+from fsm.capture.real_brokers import ON_THE_WAY, FaultyLink, Script
 from fsm.errors import RemoteProtocolError
 from fsm.protocol.codec import decode_response, encode_request, encode_response
 from fsm.protocol.error_codes import ErrorCode

@@ -23,8 +23,7 @@ from patience import PATIENCE_S
 
 from fsm.capture import reassembly
 from fsm.capture.packets import read_packets
-from fsm.capture.reassembly import Reassembly
-from fsm.capture.segments import Segment
+from fsm.capture.reassembly import Reassembly, Segment
 from fsm.cli import main
 from fsm.errors import InputError
 from fsm.wire import Exchange, Note, read_lines

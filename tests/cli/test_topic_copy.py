@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 from google_crc32c import value as crc32c
 
-from fsm.cli import topic_files
-from fsm.cli.topic_copy import Place, TopicCopy, place_of, whole_batches
-from fsm.cli.topic_files import TopicFiles
+from fsm.cli import topic_copy
+from fsm.cli.topic_copy import Place, TopicCopy, TopicFiles, place_of, whole_batches
 from fsm.errors import InputError
 from fsm.protocol import messages as m
 from fsm.protocol.record_batches import BEFORE_CRC, HEAD, Batch, LogRecord, write_batch
@@ -138,7 +137,7 @@ def test_a_copy_begins_like_lines_whatever_the_first_record_is(topic: Topic) -> 
 
 def test_what_is_large_or_idle_and_was_read_is_removed(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its key goes on in another file; what was not read stays, and of a topic nothing is lost or there twice."""
-    monkeypatch.setattr(topic_files, "CLOSED_BYTES", 20)
+    monkeypatch.setattr(topic_copy, "CLOSED_BYTES", 20)
     topic.produce(b"one", key=b"a")
     topic.produce(b"two", key=b"b")
     assert topic.copy() == {"0-a.log": b"one\n", "0-b.log": b"two\n"}
@@ -160,7 +159,7 @@ def test_a_file_that_a_kill_left_too_long_is_not_closed_before_it_holds_no_more(
     topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The records that are copied again go where they were: somebody may have read them there."""
-    monkeypatch.setattr(topic_files, "CLOSED_BYTES", 20)
+    monkeypatch.setattr(topic_copy, "CLOSED_BYTES", 20)
     topic.produce(b"one" * 9, key=b"a")
     topic.folder.mkdir(exist_ok=True)
     (topic.folder / "0-a.log").write_bytes(b"one" * 9 + b"\ntwo\n")

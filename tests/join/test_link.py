@@ -11,8 +11,7 @@ import pytest
 from join_scene import LIMIT_S, Stranger, read_bytes, read_request
 
 from fsm.errors import InputError
-from fsm.join.link import Link
-from fsm.join.network import Address, Network
+from fsm.join.network import Address, Link, Network
 from fsm.join.transport import WireTransport, read_counts
 from fsm.protocol.codec import decode_request, encode_response
 from fsm.protocol.messages import (

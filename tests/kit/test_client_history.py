@@ -8,7 +8,7 @@ from typing import Any
 from fsm.kit import judge
 from fsm.kit.check import Grade
 from fsm.kit.client_history import What, follow
-from fsm.kit.picture import format_story, picture
+from fsm.kit.documents import format_story, picture
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     ConsumerGroupHeartbeatRequest,

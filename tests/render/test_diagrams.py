@@ -11,7 +11,7 @@ from fsm import reference
 from fsm.audit import picture as audit_picture
 from fsm.check import catalog as check_catalog
 from fsm.errors import InputError
-from fsm.kit import picture as kit_picture
+from fsm.kit import documents as kit_documents
 from fsm.render import SHIPPED
 from fsm.render.tables import diagrams
 from fsm.render.tables.diagrams import Difference, differences, drawings, index
@@ -22,7 +22,7 @@ from fsm.tables import ALL
 
 TEXTS = ("dot", "mermaid", "plantuml", "markdown")
 FOLDER = Path(__file__).parents[2] / "diagrams"
-PLACES = (pictures, audit_picture, check_catalog, kit_picture, simulate_picture)
+PLACES = (pictures, audit_picture, check_catalog, kit_documents, simulate_picture)
 PICTURES = tuple(name for place in PLACES for name in place.PICTURES)
 
 

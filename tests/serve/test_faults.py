@@ -12,10 +12,9 @@ from fsm.protocol import messages as m
 from fsm.protocol.codec import decode_response, encode_response
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.record_batches import Batch, LogRecord, write_batch
-from fsm.serve.faults import ALWAYS, Do, Rule
+from fsm.serve.faults import ALWAYS, Do, Rule, read_rules
 from fsm.serve.refusals import refusal
 from fsm.serve.requests import NOT_SUPPORTED
-from fsm.serve.rules import read_rules
 
 JOIN = m.ConsumerGroupHeartbeatRequest(
     "g", "m-1", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=("foo",), topic_partitions=()

@@ -10,8 +10,7 @@ from serve_scene import Scene
 from fsm.errors import InputError
 from fsm.protocol import messages as m
 from fsm.protocol.messages import APIS
-from fsm.serve.faults import Do
-from fsm.serve.rules import read_rules
+from fsm.serve.faults import Do, read_rules
 
 DEEDS = (
     "refuse: FENCED_MEMBER_EPOCH", "lose: yes", "mute: yes", "swallow: yes", "close: yes", "duplicate: yes",

@@ -19,7 +19,7 @@ from fsm.cli import main
 from fsm.cli.broker_lag import read_broker_lag
 from fsm.errors import InputError
 from fsm.join import MessageConsumer
-from fsm.join.link import Link
+from fsm.join.network import Link
 from fsm.member import ConsumerConfig
 from fsm.protocol.codec import decode_request, encode_response
 from fsm.protocol.error_codes import ErrorCode

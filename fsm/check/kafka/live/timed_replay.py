@@ -148,7 +148,8 @@ def _note(timing: Timing, live: Replay, action: Action | None) -> None:
         timing.meets(BROKER, [what] if who == BROKER else [])
         for name in live.clients:
             fired = {"polls": "retry"}.get(what, FIRED.get(what, "")) if name == who else ""
-            idle = () if fired == "retry" else ("retry",) if name == who else ("retry", "auto-commit")  # it polls for both
+            # The member polls for both timers.
+            idle = () if fired == "retry" else ("retry",) if name == who else ("retry", "auto-commit")
             timing.meets(name, [fired], idle, prompt=fired != "retry")
         return
     for name, member in live.clients.items():
