@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -101,3 +103,12 @@ class InputError(FsmError):
 
     def __reduce__(self) -> tuple[type[InputError], tuple[str, str, str]]:
         return type(self), (self.what, self.where, self.remedy)
+
+
+@contextmanager
+def refuse_os_errors(what: str, where: object, remedy: str) -> Iterator[None]:
+    """Turns errors of the system in the block into an `InputError` that says why."""
+    try:
+        yield
+    except OSError as problem:
+        raise InputError(f"{what}: {problem.strerror or problem}", str(where), remedy) from None

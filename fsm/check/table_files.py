@@ -31,7 +31,7 @@ import numpy.typing as npt
 from fsm.check.ahead import Done
 from fsm.check.memo import Growing
 from fsm.check.space import STATE_BYTES, Space
-from fsm.errors import InputError
+from fsm.errors import refuse_os_errors
 
 Arrays = dict[str, npt.NDArray[Any]]
 _ROOT = Path(__file__).parents[1]
@@ -53,13 +53,9 @@ class Memo(NamedTuple):
 
     def prepare(self) -> None:
         """Creates the folder. Raises `InputError` if it cannot be written to."""
-        try:
+        with refuse_os_errors("cannot be written to", self.folder, "name a folder that can be written to"):
             self.folder.mkdir(parents=True, exist_ok=True)
-            with TemporaryFile(dir=self.folder):
-                pass
-        except OSError as problem:
-            remedy = "name a folder that can be written to"
-            raise InputError(f"cannot be written to: {problem.strerror}", str(self.folder), remedy) from None
+            TemporaryFile(dir=self.folder).close()
 
     def load(self, space: Space, path: Path | None = None) -> bool:
         """Fills an empty space from the file of an earlier run; returns whether there was one."""
@@ -81,12 +77,9 @@ class Memo(NamedTuple):
         for cell in space.cells:  # so that a new question about features needs no step
             for name in cell.measures:
                 cell.feature(name)
-        try:
+        with refuse_os_errors("cannot be written", path, "name a folder that can be written to"):
             path.parent.mkdir(parents=True, exist_ok=True)
             write(path, _pack(space, digest))
-        except OSError as problem:
-            remedy = "name a folder that can be written to"
-            raise InputError(f"cannot be written: {problem.strerror}", str(path), remedy) from None
 
 
 def read(path: Path) -> tuple[dict[str, Any], Arrays]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fsm.cli import at_least
-from fsm.errors import InputError
+from fsm.errors import InputError, refuse_os_errors
 
 if TYPE_CHECKING:
     import ssl
@@ -128,7 +128,7 @@ def write(path: Path, content: bytes) -> None:
 def write_pieces(path: Path, pieces: Iterable[bytes], remedy: str = "give a file that can be written") -> None:
     """Like `write`, for content in pieces."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with refuse_os_errors("cannot be written", path, remedy):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with temporary.open("wb") as out:
@@ -136,5 +136,3 @@ def write_pieces(path: Path, pieces: Iterable[bytes], remedy: str = "give a file
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
-    except OSError as problem:
-        raise InputError(f"cannot be written: {problem.strerror}", str(path), remedy) from None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fsm.cli import add_command, at_least, out
 from fsm.cli.arguments import address, read_authorities
-from fsm.errors import InputError
+from fsm.errors import InputError, refuse_os_errors
 
 if TYPE_CHECKING:
     import ssl
@@ -92,10 +92,8 @@ def _read(args: argparse.Namespace) -> None:
 def _packets(name: str, opened: ExitStack) -> BinaryIO:
     if name == "-":
         return sys.stdin.buffer
-    try:
+    with refuse_os_errors("cannot be read", name, "name a capture file, or - for stdin"):
         return opened.enter_context(Path(name).open("rb"))
-    except OSError as problem:
-        raise InputError(f"cannot be read: {problem.strerror}", name, "name a capture file, or - for stdin") from None
 
 
 def _tls(args: argparse.Namespace) -> ssl.SSLContext | None:
@@ -116,10 +114,8 @@ def _log(args: argparse.Namespace) -> Iterator[Log]:
     if args.trace is None:
         yield Log(None, _show, _columns())
         return
-    try:
+    with refuse_os_errors("cannot be written", args.trace, "choose another -o"):
         trace = args.trace.open("w", encoding="utf-8")
-    except OSError as problem:
-        raise InputError(f"cannot be written: {problem.strerror}", str(args.trace), "choose another -o") from None
     with trace:
         yield Log(trace, _show, _columns())
 

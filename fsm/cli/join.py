@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from fsm.cli import add_command, at_least, out
 from fsm.cli.arguments import add_security_options, read_security
-from fsm.errors import InputError
+from fsm.errors import InputError, refuse_os_errors
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -189,10 +189,8 @@ def _open(name: str | None, stack: ExitStack) -> TextIO | None:
 
     if name is None:
         return None
-    try:
+    with refuse_os_errors("cannot be written", name, "choose another --trace"):
         return stack.enter_context(Path(name).open("a", buffering=1, encoding="utf-8"))
-    except OSError as problem:
-        raise InputError(f"cannot be written: {problem.strerror}", name, "choose another --trace") from None
 
 
 def _print_problem(line: str) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fsm.cli import Help, StatusLine, add_command, as_json, at_least, out
 from fsm.cli.arguments import check_folder, write
-from fsm.errors import InputError
+from fsm.errors import InputError, refuse_os_errors
 
 if TYPE_CHECKING:
     from fsm.kit.processes import MakePlace, Result
@@ -128,10 +128,11 @@ def _read(path: Path) -> list[Exchange | Note]:
     from fsm.wire.exchange import read_lines
 
     try:
-        with path.open(encoding="utf-8") as lines:
+        with (
+            refuse_os_errors("cannot be read", path, "give a trace of exchanges"),
+            path.open(encoding="utf-8") as lines,
+        ):
             found = list(read_lines(lines, str(path)))
-    except OSError as problem:
-        raise InputError(f"cannot be read: {problem.strerror}", str(path), "give a trace of exchanges") from None
     except UnicodeDecodeError:
         raise InputError("is not text", str(path), "give a trace of exchanges, one JSON object per line") from None
     if not found:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fsm.cli import add_command, at_least, out
 from fsm.cli.arguments import counts, setting
-from fsm.errors import InputError
+from fsm.errors import InputError, refuse_os_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -219,16 +219,11 @@ def _open_trace(name: str | None, stack: Any) -> Callable[[Exchange | Note], Non
     if name is None:
         return None
     path: Path = Path(name)
-    try:
+    with refuse_os_errors("cannot be written", name, "choose another --trace"):
         file = stack.enter_context(path.open("w", buffering=1, encoding="utf-8"))
-    except OSError as problem:
-        raise InputError(f"cannot be written: {problem.strerror}", name, "choose another --trace") from None
 
     def write(seen: Exchange | Note) -> None:
-        try:
+        with refuse_os_errors("cannot be written", name, "free some space, and start again"):
             file.write(to_line(seen) + "\n")
-        except OSError as problem:
-            why = f"cannot be written: {problem.strerror}"
-            raise InputError(why, name, "free some space, and start again") from None
 
     return write

@@ -17,7 +17,7 @@ from contextlib import suppress
 from random import Random
 from typing import Any, NamedTuple, Protocol, Self
 
-from fsm.errors import InputError
+from fsm.errors import InputError, refuse_os_errors
 from fsm.kit import play
 from fsm.kit.judge import Report, judge
 from fsm.kit.play import OnMessage
@@ -199,12 +199,10 @@ async def _play(command: Sequence[str], scenario: Scenario, place: Place, trace:
 
     async def launch(name: str, options: Options, on_message: OnMessage) -> Program:
         arguments = options.arguments(place.open_door(name), scenario.protocol, scenario.group)
-        try:
+        with refuse_os_errors("cannot be started", command[0], REMEDY):
             process = await asyncio.create_subprocess_exec(
                 *command, *arguments, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=LONGEST_LINE, start_new_session=True
             )
-        except OSError as problem:
-            raise InputError(f"cannot be started: {problem.strerror}", command[0], REMEDY) from None
         program = Program(process, on_message)
         guards.append(asyncio.ensure_future(guard(program, name)))
         return program

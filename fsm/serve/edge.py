@@ -18,7 +18,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from fsm.errors import InputError
+from fsm.errors import InputError, refuse_os_errors
 from fsm.serve.brokers import Brokers
 from fsm.serve.client import Client, Clients
 from fsm.serve.effects import Append, Effect, HangUp, ReadOn, Replace, Send
@@ -109,11 +109,8 @@ class Edge:
 
     def listen(self, broker: int, host: str, port: int = 0) -> int:
         """Listens at one more address for a broker, as long as the edge runs; returns the port. Raises `InputError`."""
-        try:
+        with refuse_os_errors("cannot listen", f"{host}:{port}", "choose another --host or --port"):
             listening = _listen(host, port)
-        except OSError as problem:
-            why = problem.strerror or str(problem)
-            raise InputError(f"cannot listen: {why}", f"{host}:{port}", "choose another --host or --port") from None
         self._listening.append(listening)
         self._loop.add_reader(listening, self._accept, listening, broker)
         return int(listening.getsockname()[1])

@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from secrets import token_urlsafe
 from typing import Any
 
-from fsm.errors import FsmError, InputError
+from fsm.errors import FsmError, refuse_os_errors
 
 ANSWER_S = 10.0
 """The timeout of a request of a browser."""
@@ -32,11 +32,8 @@ class Loopback(ThreadingHTTPServer):
         """Binds. Raises `InputError` with the name of the option if the port is taken."""
         self.key = token_urlsafe(16)
         self._room = threading.BoundedSemaphore(MOST_AT_ONCE)
-        try:
+        with refuse_os_errors("cannot listen", f"127.0.0.1:{port}", f"choose another {option}"):
             super().__init__(("127.0.0.1", port), handler)
-        except OSError as problem:
-            where, remedy = f"127.0.0.1:{port}", f"choose another {option}"
-            raise InputError(f"cannot listen: {problem.strerror}", where, remedy) from None
         self.host = f"127.0.0.1:{self.server_port}"
 
     def process_request(self, request: Any, client_address: Any) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
-from fsm.errors import InputError
+from fsm.errors import InputError, refuse_os_errors
 
 
 @contextmanager
@@ -37,11 +37,9 @@ def lock(path: Path, out: Path, held: str, remedy: str) -> Iterator[BinaryIO]:
 
     Raises `InputError` if it cannot be written, or if another process holds it.
     """
-    try:
+    with refuse_os_errors("cannot be written", out, "give another folder"):
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("wb")
-    except OSError as problem:
-        raise InputError(f"cannot be written: {problem.strerror}", str(out), "give another folder") from None
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
