@@ -136,9 +136,9 @@ def _forget(lane: Lane, _record: TraceRecord) -> None:
     lane.fields.pop("epoch", None)
 
 
-def _see(text: str) -> Changes:
+def _set(field: str, text: str) -> Changes:
     def change(lane: Lane, _record: TraceRecord) -> None:
-        lane.fields["coordinator"] = text
+        lane.fields[field] = text
 
     return change
 
@@ -149,17 +149,6 @@ def _begin(lane: Lane, record: TraceRecord) -> None:
     lane.fields = {name: value for name, value in lane.fields.items() if name in ("group", "member id", "instance id")}
     lane.owned, lane.called_for = (), ()
     lane.fields["process"] = f"runs {record.settings['version']}" if "version" in record.settings else "runs"
-
-
-def _end(text: str) -> Changes:
-    def change(lane: Lane, _record: TraceRecord) -> None:
-        lane.fields["process"] = text
-
-    return change
-
-
-def _group_epoch(lane: Lane, record: TraceRecord) -> None:
-    lane.fields["epoch"] = str(record.epoch)
 
 
 def _target_epoch(lane: Lane, record: TraceRecord) -> None:
@@ -187,8 +176,8 @@ def _group_state(lane: Lane, record: TraceRecord) -> None:
 _CHANGES: Mapping[Kind, Changes] = {
     Kind.TRANSITION: _go,
     Kind.STARTED: _begin,
-    Kind.CLOSE_BEGIN: _end("closes"),
-    Kind.CLOSE_END: _end("is closed"),
+    Kind.CLOSE_BEGIN: _set("process", "closes"),
+    Kind.CLOSE_END: _set("process", "is closed"),
     Kind.SUBSCRIBED: _subscribe,
     Kind.EFFECTIVE_TOPICS: _subscribe,
     Kind.UNSUBSCRIBED: _subscribe,
@@ -214,11 +203,11 @@ _CHANGES: Mapping[Kind, Changes] = {
     Kind.FATAL: _fail,
     Kind.ERROR: _fail,
     Kind.COMMIT_FAILED: _fail,
-    Kind.COORDINATOR_LOST: _see("lost"),
-    Kind.COORDINATOR_FOUND: _see("known"),
+    Kind.COORDINATOR_LOST: _set("coordinator", "lost"),
+    Kind.COORDINATOR_FOUND: _set("coordinator", "known"),
     Kind.GENERATION_RESET: _forget,
     Kind.LEFT: _forget,
-    Kind.GROUP_EPOCH: _group_epoch,
+    Kind.GROUP_EPOCH: _reach,
     Kind.TARGET_COMPUTED: _target_epoch,
     Kind.MEMBER_STATE: _member_state,
     Kind.GROUP_STATE: _group_state,

@@ -62,14 +62,8 @@ def read_node(document: Node, folder: Path | None = None) -> Deployment | Machin
 def read_groups(document: Node) -> Deployment:
     """A deployment of Kafka's groups. Raises `InputError` with the line for an invalid one."""
     given = document.fields(KEYS, ("deployment", "lasts", "services"))
-    topics = (
-        {name: values.count_of(node, MOST_PARTITIONS) for name, node in values.read_names(given["topics"])}
-        if "topics" in given
-        else {}
-    )
-    brokers = (
-        {name: _broker(name, node) for name, node in values.read_names(given["brokers"])} if "brokers" in given else {}
-    )
+    topics = {name: values.count_of(node, MOST_PARTITIONS) for name, node in values.read_names(given.get("topics"))}
+    brokers = {name: _broker(name, node) for name, node in values.read_names(given.get("brokers"))}
     services = {name: _service(name, node, topics) for name, node in values.read_names(given["services"])}
     if not services:
         raise InputError("has no service", given["services"].where)
@@ -80,11 +74,7 @@ def read_groups(document: Node) -> Deployment:
     members = sum(service.processes * service.members for service in services.values())
     if members > MOST_MEMBERS:
         raise InputError(f"{members} members", given["services"].where, f"at most {MOST_MEMBERS}")
-    skews = (
-        {name: values.duration_of(node, signed=True) for name, node in values.read_names(given["skews"])}
-        if "skews" in given
-        else {}
-    )
+    skews = {name: values.duration_of(node, signed=True) for name, node in values.read_names(given.get("skews"))}
     values.check_chance(given.get("chance"))
     network = given["network"].fields((*values.LATENCY, "loses")) if "network" in given else {}
     found = Deployment(
@@ -94,9 +84,9 @@ def read_groups(document: Node) -> Deployment:
         topics,
         brokers or {"b1": Broker("b1")},
         values.latency_of(network, given["network"].where) if network else NETWORK,
-        values.share_of(network["loses"]) if "loses" in network else 0.0,
+        values.share_of(network.get("loses")),
         skews,
-        seed=values.seed_of(given["seed"]) if "seed" in given else 0,
+        seed=values.seed_of(given.get("seed")),
     )
     _check_skews(found, given.get("skews"))
     deeds, rates = values.list_deeds(given, lambda node: _read_deed(node, found))

@@ -37,10 +37,10 @@ def latency_of(given: Mapping[str, Node], where: str) -> Latency:
     return Latency(*values)
 
 
-def read_names(node: Node) -> list[tuple[str, Node]]:
-    """The values by name, in order. Raises `InputError` for an invalid name."""
+def read_names(node: Node | None) -> list[tuple[str, Node]]:
+    """The values by name, in order; none of no node. Raises `InputError` for an invalid name."""
     found = []
-    for name, (key, value) in node.mapping().items():
+    for name, (key, value) in node.mapping().items() if node else ():
         if not NAME.fullmatch(name):
             raise InputError(f"{short(name)} is not a name", key.where, "letters, digits, '.', '_' and '-'")
         found.append((name, value))
@@ -61,15 +61,19 @@ def count_of(node: Node, most: int) -> int:
     return node.number()
 
 
-def seed_of(node: Node) -> int:
-    """The seed of a run. Raises `InputError` for anything but a whole number from 0 on."""
+def seed_of(node: Node | None) -> int:
+    """The seed of a run, 0 by default. Raises `InputError` for anything but a whole number from 0 on."""
+    if node is None:
+        return 0
     if node.number() < 0:
         raise InputError(f"{node.number()} is not a seed", node.where, "a seed is 0 or more")
     return node.number()
 
 
-def share_of(node: Node) -> float:
-    """A share from 0 to 1, `0.1%` or `0.001`. Raises `InputError` for anything else."""
+def share_of(node: Node | None) -> float:
+    """A share from 0 to 1, `0.1%` or `0.001`; 0 by default. Raises `InputError` for anything else."""
+    if node is None:
+        return 0.0
     text = node.text()
     digits, percent = text.removesuffix("%"), text.endswith("%")
     if re.fullmatch(r"\d{1,3}(\.\d{1,9})?", digits, re.ASCII):

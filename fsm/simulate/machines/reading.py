@@ -53,10 +53,10 @@ def read_machines(document: Node, folder: Path) -> Machines:
         values.duration_of(given["lasts"], least=1),
         parts,
         values.latency_of(network, given["network"].where) if network else NETWORK,
-        values.share_of(network["loses"]) if "loses" in network else 0.0,
-        values.share_of(network["duplicates"]) if "duplicates" in network else 0.0,
+        values.share_of(network.get("loses")),
+        values.share_of(network.get("duplicates")),
         "reorders" in network and network["reorders"].flag(),
-        seed=values.seed_of(given["seed"]) if "seed" in given else 0,
+        seed=values.seed_of(given.get("seed")),
     )
     found = replace(found, **_read_questions(given, found))
     deeds, rates = values.list_deeds(given, lambda node: [_read_deed(node, found)])
