@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fsm.coordinator.coordinator import HANDLERS, refuse
@@ -32,79 +32,32 @@ def refusal(request: Any, version: int, code: ErrorCode, context: Context) -> An
 
 def _of_partitions(request: m.FetchRequest | m.OffsetFetchRequest, code: ErrorCode) -> Any:
     if isinstance(request, m.FetchRequest):
-        return m.FetchResponse(
-            responses=tuple(
-                m.FetchableTopicResponse(
-                    topic.topic,
-                    partitions=tuple(m.PartitionData(one.partition, code, -1, records=b"") for one in topic.partitions),
-                )
-                for topic in request.topics
-            )
+        topics = _by_partition(
+            request.topics,
+            "partitions",
+            lambda topic, found: m.FetchableTopicResponse(topic.topic, partitions=found),
+            lambda one: m.PartitionData(one.partition, code, -1, records=b""),
         )
-    return m.OffsetFetchResponse(
-        topics=tuple(
-            m.OffsetFetchResponseTopics(
-                topic.name,
-                partitions=tuple(
-                    m.OffsetFetchResponsePartitions(one, error_code=code) for one in topic.partition_indexes
-                ),
-            )
-            for topic in request.topics or ()
-        )
+        return m.FetchResponse(responses=topics)
+    topics = _by_partition(
+        request.topics or (),
+        "partition_indexes",
+        lambda topic, found: m.OffsetFetchResponseTopics(topic.name, partitions=found),
+        lambda one: m.OffsetFetchResponsePartitions(one, error_code=code),
     )
+    return m.OffsetFetchResponse(topics=topics)
+
+
+def _by_partition(
+    topics: Iterable[Any], partitions: str, of_topic: Callable[[Any, Any], Any], of_partition: Callable[[Any], Any]
+) -> tuple[Any, ...]:
+    """The answers about topics, each with those about its partitions."""
+    return tuple(of_topic(topic, tuple(map(of_partition, getattr(topic, partitions)))) for topic in topics)
 
 
 def _metadata(request: m.MetadataRequest, code: ErrorCode) -> m.MetadataResponse:
     topics = tuple(m.MetadataResponseTopic(code, topic.name or "", topic.topic_id) for topic in request.topics or ())
     return m.MetadataResponse(topics=topics, error_code=code)
-
-
-def _commit(request: m.OffsetCommitRequest, code: ErrorCode) -> m.OffsetCommitResponse:
-    return m.OffsetCommitResponse(
-        topics=tuple(
-            m.OffsetCommitResponseTopic(
-                topic.name,
-                topic.topic_id,
-                tuple(m.OffsetCommitResponsePartition(one.partition_index, code) for one in topic.partitions),
-            )
-            for topic in request.topics
-        )
-    )
-
-
-def _list_offsets(request: m.ListOffsetsRequest, code: ErrorCode) -> m.ListOffsetsResponse:
-    return m.ListOffsetsResponse(
-        topics=tuple(
-            m.ListOffsetsTopicResponse(
-                topic.name, tuple(m.ListOffsetsPartitionResponse(one.partition_index, code) for one in topic.partitions)
-            )
-            for topic in request.topics
-        )
-    )
-
-
-def _leader_epoch(request: m.OffsetForLeaderEpochRequest, code: ErrorCode) -> m.OffsetForLeaderEpochResponse:
-    return m.OffsetForLeaderEpochResponse(
-        topics=tuple(
-            m.OffsetForLeaderTopicResult(
-                topic.topic, tuple(m.EndOfLeaderEpoch(code, one.partition) for one in topic.partitions)
-            )
-            for topic in request.topics
-        )
-    )
-
-
-def _produce(request: m.ProduceRequest, code: ErrorCode) -> m.ProduceResponse:
-    return m.ProduceResponse(
-        tuple(
-            m.TopicProduceResponse(
-                topic.name,
-                topic.topic_id,
-                tuple(m.PartitionProduceResponse(one.index, code) for one in topic.partition_data),
-            )
-            for topic in request.topic_data
-        )
-    )
 
 
 def _describe_configs(request: m.DescribeConfigsRequest, code: ErrorCode) -> m.DescribeConfigsResponse:
@@ -149,13 +102,41 @@ _REFUSALS: Mapping[type[Any], Callable[[Any, ErrorCode], Any]] = {
         coordinators=tuple(m.Coordinator(key, -1, "", -1, code) for key in asked.coordinator_keys)
     ),
     m.IncrementalAlterConfigsRequest: _alter_configs,
-    m.ListOffsetsRequest: _list_offsets,
+    m.ListOffsetsRequest: lambda asked, code: m.ListOffsetsResponse(
+        topics=_by_partition(
+            asked.topics,
+            "partitions",
+            lambda topic, found: m.ListOffsetsTopicResponse(topic.name, found),
+            lambda one: m.ListOffsetsPartitionResponse(one.partition_index, code),
+        )
+    ),
     m.MetadataRequest: _metadata,
-    m.OffsetCommitRequest: _commit,
+    m.OffsetCommitRequest: lambda asked, code: m.OffsetCommitResponse(
+        topics=_by_partition(
+            asked.topics,
+            "partitions",
+            lambda topic, found: m.OffsetCommitResponseTopic(topic.name, topic.topic_id, found),
+            lambda one: m.OffsetCommitResponsePartition(one.partition_index, code),
+        )
+    ),
     m.OffsetFetchRequest: lambda asked, code: m.OffsetFetchResponse(
         groups=tuple(m.OffsetFetchResponseGroup(group.group_id, (), code) for group in asked.groups)
     ),
-    m.OffsetForLeaderEpochRequest: _leader_epoch,
-    m.ProduceRequest: _produce,
+    m.OffsetForLeaderEpochRequest: lambda asked, code: m.OffsetForLeaderEpochResponse(
+        topics=_by_partition(
+            asked.topics,
+            "partitions",
+            lambda topic, found: m.OffsetForLeaderTopicResult(topic.topic, found),
+            lambda one: m.EndOfLeaderEpoch(code, one.partition),
+        )
+    ),
+    m.ProduceRequest: lambda asked, code: m.ProduceResponse(
+        _by_partition(
+            asked.topic_data,
+            "partition_data",
+            lambda topic, found: m.TopicProduceResponse(topic.name, topic.topic_id, found),
+            lambda one: m.PartitionProduceResponse(one.index, code),
+        )
+    ),
 }
 """Answers with an error per topic, group or resource; all others have it at the top."""
