@@ -12,6 +12,7 @@ from models import consumer_group, replayed
 from fsm.check import Verdict, check
 from fsm.check.kafka.consumer import coordinator
 from fsm.check.search import Search
+from fsm.coordinator.consumer import subscriptions
 from fsm.errors import InputError
 from fsm.member.consumer.effects import Effects
 from fsm.member.dialect.choices import Choice
@@ -214,6 +215,22 @@ def test_a_subscription_has_one_pattern() -> None:
         consumer_group(pattern="a", client_pattern="b")
     with pytest.raises(InputError, match="give a regular expression"):
         consumer_group(client_pattern="(")
+
+
+@pytest.mark.parametrize("option", ["pattern", "client_pattern"])
+@pytest.mark.parametrize("pattern", ["fo+", "none"])
+def test_a_pattern_asks_for_what_it_matches_alone(option: str, pattern: str) -> None:
+    """Nobody has to use a topic that matches no pattern, nor one that is created."""
+    options = {option: pattern, "members": 1, "topics": {"foo": 1, "bar": 1}, "client": "fixed", "topic_changes": True}
+    verdict = checked("topic_created", **options)
+    assert verdict.word == "holds"
+
+
+def test_nobody_uses_a_topic_that_its_pattern_does_not_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A coordinator that resolves `foo` as `fo`, which matches a part of the name, assigns it."""
+    monkeypatch.setattr(subscriptions, "select", lambda pattern, names: tuple(one for one in names if pattern in one))
+    verdict = checked(members=1, topics={"foo": 1}, pattern="fo")
+    assert "members use only subscribed topics" in lengths(verdict)
 
 
 def test_too_many_dialects_are_refused() -> None:

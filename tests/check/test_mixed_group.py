@@ -238,6 +238,12 @@ def test_unusable_questions_are_refused(options: dict) -> None:
         mixed_group(**options)
 
 
+def test_a_topic_that_matches_no_pattern_is_asked_of_nobody_but_classic_members() -> None:
+    """The one of KIP-848 alone need not use it."""
+    model = mixed_group(members=1, classic=0, topics={"foo": 1, "bar": 1}, pattern="fo+")
+    assert check(model, disturb=["leave", "rejoin"], disturbances=2).word == "holds"
+
+
 def test_what_other_groups_do_not_have_is_named() -> None:
     """Kinds of `consumer-group` only, as the README names them; each model says what it leaves out."""
     topics = {"foo": 1, "bar": 1}

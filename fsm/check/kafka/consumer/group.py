@@ -139,7 +139,7 @@ def consumer_group(
     hub = CoordinatorModel(names, known, context, moves=search, compacts=compaction)
     receivers = (BROKER, *names)
     changes = (CLUSTER, "everything") if topic_changes else None
-    group = GroupProperties(names, known.everything(()), changes, resubscribes=bool(fewer))
+    group = GroupProperties(names, known.everything(()), changes, resubscribes=bool(fewer or pattern or client_pattern))
     options = {
         "static": static,
         "they commit": commits,

@@ -6,6 +6,7 @@ code. A callback may take any time.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -54,6 +55,7 @@ from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.messages import (
     TIMED_OUT,
 )
+from fsm.protocol.topic_patterns import matches
 from fsm.tables.consumer_member import TABLE, State
 
 LIVES = 3
@@ -177,8 +179,16 @@ class ConsumerModel:
         )
 
     def _subscribes(self, member: Member, topic: str) -> bool:
-        """Whether it subscribes to a topic; the patterns of these models match them all."""
-        return member.subscription.kind is not SubscriptionType.AUTO_TOPICS or topic in member.subscription.topics
+        """Whether it subscribes to a topic, by name or by a pattern."""
+        known = member.subscription
+        match known.kind:
+            case SubscriptionType.AUTO_TOPICS:
+                return topic in known.topics
+            case SubscriptionType.AUTO_PATTERN:
+                return re.fullmatch(known.pattern or "", topic) is not None
+            case SubscriptionType.AUTO_PATTERN_RE2J:
+                return matches(known.regex or "", topic)
+        return True
 
     def _may_change(self, app: App, member: Member) -> bool:
         """Whether its application may change its subscription now: it has to unsubscribe from a pattern first."""
