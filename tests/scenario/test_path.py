@@ -71,6 +71,15 @@ def test_so_does_one_of_each_model(asked: tuple[str, ...], tmp_path: Path, capsy
     assert (status, "they do the same" in printed) == (0, True)
 
 
+@pytest.mark.parametrize("asked", [("two-phase-commit", "--disturb", "lose"), ("lock", "--disturb", "expire")])
+def test_so_does_one_of_each_example(
+    asked: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", *asked, "-o", str(tmp_path)]) == 1
+    (path,) = tmp_path.glob("*.yaml")
+    assert replayed(capsys, str(path))[0] == 0
+
+
 @pytest.mark.deep
 def test_another_dialect_parts_from_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """4.3.1 takes the same path; a client that is mended does not come as far."""

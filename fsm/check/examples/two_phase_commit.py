@@ -15,10 +15,10 @@ from fsm.check.model import Choice, Component, Disturbance, Fault, Goal, Model, 
 MANAGER = "manager"
 
 
-def two_phase_commit(managers: int = 3, *, counts_to: int | None = None) -> Model:
-    """The model; a manager that commits after fewer than all answers (`counts_to`) is a bug to be found."""
+def two_phase_commit(managers: int = 3, *, counts_to: int = 0) -> Model:
+    """The model; a manager that commits after some answers, `counts_to`, instead of all, is a bug to be found."""
     names = [f"resource-{i}" for i in range(1, managers + 1)]
-    enough = managers if counts_to is None else counts_to
+    enough = counts_to or managers
 
     def resource_choices(state: str) -> Iterable[Choice]:
         return (Choice("prepares"), Choice("aborts")) if state == "working" else ()
