@@ -130,7 +130,7 @@ def run(args: argparse.Namespace) -> int:
         with interruptible(signal.SIGTERM, signal.SIGHUP):
             verdict = explore(*choice)
             if choice.then == "spark" and verdict.stopped == limits.beyond_memory:
-                verdict = explore("spark", "")
+                verdict = explore("spark" if verdict.exact else "disk", "")  # Spark needs exact keys
     except KeyboardInterrupt:
         progress.line.show()
         later = "the same command continues" if choice.first != "memory" else "--engine disk --dir DIR can be continued"

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from patience import PATIENCE_S, wait_until
@@ -28,6 +29,14 @@ def step(state, _):
     return Step(state + 1)
 
 MODEL = Model("endless", [Component("one", 0, lambda _: [Choice("goes")], step)])
+"""
+
+MANY = """
+from fsm.check import Choice, Component, Model, Step
+
+MODEL = Model(
+    "many", [Component(f"c{i}", 0, lambda s: [Choice("goes")] * (s < 1), lambda s, _: Step(1)) for i in range(80)]
+)
 """
 
 
@@ -109,6 +118,24 @@ def test_spark_takes_over_when_memory_would_not_do(
     assert main([*there[:-2], "--max-memory", "20000"]) == 2
     assert began == [lock().name]
     capsys.readouterr()
+
+
+def test_what_needs_hashed_keys_goes_on_in_files(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Spark would refuse it."""
+    asked, usual = [], check.making
+
+    def making(engine: str, *others: Any) -> Any:
+        asked.append(engine)
+        return usual(engine, *others)
+
+    monkeypatch.setattr("fsm.cli.check.making", making)
+    (tmp_path / "many.py").write_text(MANY)
+    there = ["check", str(tmp_path / "many.py:MODEL"), "--dir", str(tmp_path / "d"), "--master", "local[2]"]
+    assert main([*there, "--max-memory", "60000"]) == 2
+    assert asked == ["memory", "disk"]
+    assert "hashed keys: two states may have been confused" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
