@@ -89,7 +89,7 @@ def ask_target(before: ConsumerGroup | None, after: ConsumerGroup, context: Cont
 
 def ask_leader(joined: JoinGroupResponse | None, sent: SyncGroupRequest, metadata: PartitionCounts) -> Iterator[str]:
     """What the assignments of a classic leader with this metadata break; of a cooperative one those of partitions that
-    nobody gives up.
+    nobody gives up. Of several members that claim a partition the one of the latest generation owns it.
     """
     if joined is None or not sent.assignments:
         return
@@ -101,9 +101,14 @@ def ask_leader(joined: JoinGroupResponse | None, sent: SyncGroupRequest, metadat
         yield from [] if all(map(_is_even, _split_by_topic(given))) else [EVEN]
         return
     exist = dict(metadata)
-    claimed = [p for one in wants.values() for p in one.owned_partitions if p[1] < exist.get(p[0], 0)]
-    owned = {who: {p for p in one.owned_partitions if claimed.count(p) == 1} for who, one in wants.items()}
-    total = len(set(claimed).union(*given.values()))
+    claimed: dict[TopicPartition, list[int]] = {}
+    for one in wants.values():
+        for p in one.owned_partitions:
+            if p[1] < exist.get(p[0], 0):
+                claimed.setdefault(p, []).append(one.generation_id)
+    holds = {p: max(found) for p, found in claimed.items() if found.count(max(found)) == 1}
+    owned = {who: {p for p in one.owned_partitions if holds.get(p) == one.generation_id} for who, one in wants.items()}
+    total = len({*claimed}.union(*given.values()))
     yield from [] if max(map(len, given.values())) <= -(-total // len(given)) else [EVEN]
     yield from [] if _keep_their_shares(owned, given, total) else [STICKY]
 
