@@ -66,7 +66,7 @@ KINDS: list[Any] = [
     pytest.param({}, "failover_losing", 28_723, 87_450, marks=pytest.mark.deep),
     pytest.param({}, "hanging", 9_509, 28_308, marks=pytest.mark.deep),
     pytest.param({}, "close_timeout", 25_210, 76_526, marks=pytest.mark.deep),
-    pytest.param({}, "interrupted", 3_515, 11_741, marks=pytest.mark.deep),
+    pytest.param({}, "interrupted", 3_193, 10_777, marks=pytest.mark.deep),
     pytest.param({"search": True}, "move", 39_816, 119_966, marks=pytest.mark.deep),
     ({"search": True}, "session_timeout", 3_525, 10_720),
     pytest.param({"compaction": True}, "failover_compacted", 10_771, 37_028, marks=pytest.mark.deep),

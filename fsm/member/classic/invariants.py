@@ -19,10 +19,12 @@ from fsm.member.inputs import Tick
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     UNKNOWN_MEMBER_ID,
+    HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupResponse,
     LeaveGroupRequest,
+    OffsetCommitRequest,
     OffsetCommitResponse,
     SyncGroupRequest,
     SyncGroupResponse,
@@ -31,6 +33,8 @@ from fsm.tables.classic_member import State
 
 OUTCAST = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
 """The errors by which the coordinator ends a generation."""
+NAMING = (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, OffsetCommitRequest)
+"""The requests of one member beside its leave."""
 
 
 class ObservedStep(NamedTuple):
@@ -119,6 +123,21 @@ def _forgets_its_id(at: ObservedStep) -> bool:
     return not is_unknown or was == UNKNOWN_MEMBER_ID or now != was
 
 
+def _takes_its_id(at: ObservedStep) -> bool:
+    """The id that a join has to be repeated with: the group waits for it."""
+    if at.joined is None or at.error is not ErrorCode.MEMBER_ID_REQUIRED or at.after.unread is not None:
+        return True
+    return at.after.generation.member_id == at.joined.member_id
+
+
+def _names_itself(at: ObservedStep) -> bool:
+    """Under the id from before the step or from after it."""
+    known = {at.before.generation.member_id, at.after.generation.member_id}
+    leaving = [who for one in at.list_sent(LeaveGroupRequest) for who in one.members]
+    sent = [one for kind in NAMING for one in at.list_sent(kind)]
+    return {one.member_id for one in (*sent, *leaving)} <= known
+
+
 def _says_that_it_leaves(at: ObservedStep) -> bool:
     """A dynamic member whose coordinator is known, in the step in which it gives up its id on its way out."""
     was, now = at.before, at.after
@@ -170,6 +189,8 @@ INVARIANTS: tuple[tuple[str, Callable[[ObservedStep], bool]], ...] = (
     ("a member id is given up only at the coordinator's word or on the way out", _keeps_its_id),
     ("who is told that its generation is over gives it up", _believes_the_coordinator),
     ("a member forgets an id that the coordinator does not know", _forgets_its_id),
+    ("a member takes the id that it is given", _takes_its_id),
+    ("a request names its member", _names_itself),
     ("a dynamic member says that it leaves", _says_that_it_leaves),
     ("a dynamic member has left as its close ends", _closes_with_a_leave),
     ("a member asks to join or to sync and not both", _asks_one_thing_at_a_time),

@@ -16,6 +16,7 @@ from bugzoo import (  # noqa: F401  # what they plant
     connect_workers,
     consumer_members,
     coordinators,
+    other_implementations,
 )
 from bugzoo.planting import around, broker_settings, planted
 from fsm.check import Limits, Verdict, check

@@ -22,6 +22,7 @@ from fsm.check.kafka.consumer.shell import (
     KEEPS_EPOCH,
     LEAVES,
     LEAVES_AT_ONCE,
+    LEAVES_FOR_A_WHILE,
     LEFT_FOR_GOOD,
     ONE_AWAITED,
     ONE_HEARTBEAT,
@@ -234,7 +235,8 @@ def list_asked_of_members(dialects: Sequence[MemberDialect]) -> Iterator[str]:
         if any(one in select_invariants(dialect) for dialect in dialects):
             yield f"{one.name} {one.statement}"
     yield from [JOINS_EMPTY] if any(Choice.JOIN_AFTER_RELEASES in one for one in dialects) else []
-    yield from (KEEPS_EPOCH, ONE_HEARTBEAT, ONE_AWAITED, COMMITS_AS_ITSELF, LEAVES, LEAVES_AT_ONCE, LEFT_FOR_GOOD)
+    yield from (KEEPS_EPOCH, ONE_HEARTBEAT, ONE_AWAITED, COMMITS_AS_ITSELF, LEAVES, LEAVES_AT_ONCE)
+    yield from (LEAVES_FOR_A_WHILE, LEFT_FOR_GOOD)
     yield from OF_APPLICATIONS
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from fsm.check.kafka.application import FAR, NOW, SYNC_CALL, App, Driven
 from fsm.check.kafka.descriptions import Seen
+from fsm.coordinator.model.consumer_group import LEAVE_GROUP_MEMBER_EPOCH, LEAVE_GROUP_STATIC_MEMBER_EPOCH
 from fsm.member.consumer.decisions import SILENT, remains
 from fsm.member.consumer.invariants import INVARIANTS, Invariant, Status, find_broken
 from fsm.member.consumer.predicates import ObservedStep
@@ -31,6 +32,7 @@ from fsm.tables.consumer_member import State
 
 LEAVES = "a closing member sends a leave"
 LEAVES_AT_ONCE = "a leave waits for no other answer"
+LEAVES_FOR_A_WHILE = "a static member leaves for a while unless it is asked to leave its group"
 LEFT_FOR_GOOD = "who has unsubscribed subscribes to nothing"
 KEEPS_EPOCH = "a member adopts the epoch of each response"
 JOINS_EMPTY = "a joining member uses no partition"
@@ -129,6 +131,7 @@ class Shell(ConsumerMember, Driven):
             self.broken += [ONE_HEARTBEAT] if len(_list_epochs(at)) > 1 else []
             self.broken += [] if _awaits_one(at) else [ONE_AWAITED]
             self.broken += [] if _commits_as_itself(at) else [COMMITS_AS_ITSELF]
+            self.broken += [] if _leaves_for_a_while(at) else [LEAVES_FOR_A_WHILE]
 
 
 def _ask_leave(at: ObservedStep) -> list[str]:
@@ -162,6 +165,15 @@ def _commits_as_itself(at: ObservedStep) -> bool:
     """Whether each commit that is sent has the member's id."""
     sent = (one.body for one in at.done.effects if isinstance(one, UnsentRequest))
     return all(body.member_id == at.after.member_id for body in sent if isinstance(body, OffsetCommitRequest))
+
+
+def _leaves_for_a_while(at: ObservedStep) -> bool:
+    """Whether the epoch of a leave says that a static member comes back: -2, otherwise -1."""
+    member = at.after
+    if member.settings.is_static and member.leaving.operation is GroupMembershipOperation.LEAVE_GROUP:
+        return True
+    epoch = LEAVE_GROUP_STATIC_MEMBER_EPOCH if member.settings.is_static else LEAVE_GROUP_MEMBER_EPOCH
+    return all(one == epoch for one in _list_epochs(at) if one < 0)
 
 
 def _keeps_epoch(at: ObservedStep) -> bool:
