@@ -160,9 +160,10 @@ def _each_once(records: Iterable[CoordinatorRecord]) -> Iterator[CoordinatorReco
     """Records by time, without the repetitions of a broker whose lines were printed or collected several times."""
     latest: dict[tuple[str, Kind], TraceRecord] = {}
     for one in records:
-        about, record = (one.record.member_id, one.record.kind), replace(one.record, thread="")
-        if latest.get(about) != record:
-            latest[about] = record
+        record = one.record
+        before = latest.get((record.member_id, record.kind))
+        if before is None or before.ts_ms != record.ts_ms or replace(before, thread=record.thread) != record:
+            latest[record.member_id, record.kind] = record
             yield one
 
 

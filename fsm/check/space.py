@@ -486,7 +486,11 @@ class _Cell:
         if each.size < len(numbers):
             where = f"feature {name.strip()!r} of {self.part.component.name}"
             found = [ask(where, measure, numbers.value(one)) for one in range(each.size, len(numbers))]
-            ask(where, each.extend, found, len(found))
+            try:
+                each.extend(found, len(found))
+            except (OverflowError, TypeError, ValueError):
+                odd = next(one for one in found if not isinstance(one, (int, np.integer)) or int(one).bit_length() > 63)
+                raise InputError(f"gives {odd!r:.60}, which is no integer of 64 bits", where, "fix the model") from None
         if of_cells.size < len(self.ids):
             new = [cell[place] for cell in self.ids.keys[of_cells.size :]]
             of_cells.extend(each.array[new], len(new))

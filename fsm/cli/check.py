@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fsm.check.catalog import SHIPPED, require_numpy
 from fsm.cli import StatusLine, add_command, as_json, interruptible, out
 from fsm.cli.arguments import check_folder, write
-from fsm.cli.check_options import GROUPS, add_options, find_maker, list_machines
+from fsm.cli.check_options import GROUPS, add_options, find_maker, list_machines, refuse_kinds
 from fsm.document import to_json
 from fsm.errors import InputError
 
@@ -95,6 +95,7 @@ def run(args: argparse.Namespace) -> int:
         gc.enable()
     named = ((model.kinds if word == "all" else (word,)) for word in _split(",".join(args.disturb)))
     kinds = tuple(dict.fromkeys(kind for some in named for kind in some))
+    refuse_kinds(args, kinds, model.kinds)
     usual = Limits()
     limits = Limits(args.max_states or usual.max_states, args.max_memory or usual.max_memory)
     most = args.disturbances if args.disturbances is not None else int(bool(kinds))

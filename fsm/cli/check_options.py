@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -203,10 +203,11 @@ def read_model(args: argparse.Namespace) -> Model:
 def find_maker(args: argparse.Namespace) -> Callable[[], Model]:
     """A function that builds the model repeatedly; files are read once."""
     if args.model in SHIPPED:
-        mine = OWNERS.get(args.model, ())
-        refuse_options(args, mine)
-        given = {option: getattr(args, option) for option in mine}
-        return partial(make_model, args.model, **{option: value for option, value in given.items() if _is_given(value)})
+        refuse_options(args, OWNERS.get(args.model, ()))
+        if args.scenario and (args.members or args.connectors):
+            problem = f"the scenario {args.scenario} has its own three workers and two connectors"
+            raise InputError(problem, args.model, "leave --members and --connectors out")
+        return partial(make_model, args.model, **_list_given(args))
     from fsm.scenario import own_models
     from fsm.tables.files import is_python
 
@@ -224,6 +225,27 @@ def find_maker(args: argparse.Namespace) -> Callable[[], Model]:
     others = f"choose from {', '.join(SHIPPED)}, FILE.py:NAME, or a table as YAML"
     known = [*SHIPPED, *(table.name for table in ALL)]
     raise InputError(f"unknown model {args.model!r}", "", nearest(args.model, known, others=others))
+
+
+def refuse_kinds(args: argparse.Namespace, kinds: Iterable[str], known: Collection[str]) -> None:
+    """Raises `InputError` for the first kind of disturbance that the model would know with one option more."""
+    options, given = GROUPS.get(args.model, ()), _list_given(args)
+    more: dict[str, dict[str, Any]] = {}
+    for option in options:
+        if getattr(args, option) is False:
+            more[f"--{option.replace('_', '-')}"] = {option: True}
+    if "topics" in options:
+        more["--topics with two topics"] = {"topics": {"foo": 1, "bar": 1}}
+    for kind in kinds:
+        for named, its in more.items() if kind not in known else ():
+            if kind in make_model(args.model, **given | its).kinds:
+                raise InputError(f"--disturb {kind} needs {named}", args.model, "give that, or leave the kind out")
+
+
+def _list_given(args: argparse.Namespace) -> dict[str, Any]:
+    """The given options of a shipped model, by name."""
+    values = {option: getattr(args, option) for option in OWNERS.get(args.model, ())}
+    return {option: value for option, value in values.items() if _is_given(value)}
 
 
 def list_machines(args: argparse.Namespace) -> tuple[Part, ...]:

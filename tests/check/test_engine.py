@@ -519,7 +519,8 @@ class Incomparable:
     [
         ({"choices": lambda _: 1 / 0}, "one: <lambda> raises ZeroDivisionError"),
         ({"choices": lambda _: ["goes"]}, "one: its choices returned 'goes'; return Choices"),
-        ({"features": {"f": lambda _: "x"}}, "feature 'f' of one"),
+        ({"features": {"f": lambda _: "x"}}, "feature 'f' of one: gives 'x', which is no integer of 64 bits"),
+        ({"features": {"f": lambda _: 1 << 64}}, "gives 18446744073709551616, which is no integer"),
         ({"step": lambda s, _: Step(s, ["m"])}, "one: its step sends 'm'; give (receiver, message)"),
         ({"step": lambda s, _: Step(s, broken="oops")}, "one: its step breaks 'oops'; give names"),
         ({"step": lambda s, _: Step(s, broken=["x"]), "describe": lambda _: 1 / 0}, "one: <lambda> raises ZeroDiv"),
