@@ -201,7 +201,7 @@ def test_two_disturbances_of_any_kind_harm_no_classic_group(protocol: str, state
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("protocol", "states"), [("eager", 33_827_932), ("cooperative", 48_340_717)])
+@pytest.mark.parametrize(("protocol", "states"), [("eager", 33_827_932), ("cooperative", 48_340_863)])
 def test_two_disturbances_of_any_kind_harm_no_mixed_group(protocol: str, states: int) -> None:
     """Of any kind but `restart` and `convert`: some 120 and 170 CPU seconds."""
     model = mixed_group(client="fixed", coordinator="fixed", protocol=protocol)
