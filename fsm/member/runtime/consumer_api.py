@@ -174,12 +174,15 @@ class ConsumerApi:
         check_positions(offsets, "offsets")
         given_ms = self._config.default_api_timeout_ms if timeout_ms is None else not_negative(timeout_ms)
         deadline_ms = self._clock() + given_ms
+        why = ""
         while (error := (yield from self._commit(offsets, deadline_ms))) is not None:
             if error.name not in _RETRIED:
                 raise KafkaException(error)
+            if not why or error.name != "TimeoutException":  # the last try ends by the deadline
+                why = error.name
             again_ms = self._clock() + self._config.retry_backoff_ms
             if again_ms >= deadline_ms:
-                text = f"not committed within {given_ms} ms, last because of {error.name}"
+                text = f"not committed within {given_ms} ms, last because of {why}"
                 raise KafkaException(events.KafkaError("TimeoutException", text))
             while self._clock() < again_ms:
                 yield from self._give_way(again_ms)
