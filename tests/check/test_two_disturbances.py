@@ -325,7 +325,7 @@ def test_a_restart_and_one_disturbance_more_in_a_static_group(kind: str) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("protocol", "states"), [("eager", 16_476_388), ("cooperative", 44_926_114)])
+@pytest.mark.parametrize(("protocol", "states"), [("eager", 16_476_388), ("cooperative", 44_915_932)])
 def test_two_disturbances_of_any_kind_harm_no_static_classic_group(protocol: str, states: int) -> None:
     """Of any kind but `restart`: W31 ends there, too; up to six CPU minutes."""
     model = classic_group(client="fixed", coordinator="fixed", static=True, protocol=protocol)
