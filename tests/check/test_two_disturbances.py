@@ -356,6 +356,7 @@ def test_a_restart_and_one_disturbance_more_in_a_static_classic_group(kind: str)
         ("expire", 28_815_457),
         ("failover", 11_779_278),
         ("hanging", 2_723_859),
+        ("interrupted", 1_225_823),
         ("late", 21_650_805),
         ("leave", 5_469_218),
         ("lose", 3_494_999),
