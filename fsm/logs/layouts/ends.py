@@ -149,11 +149,12 @@ def _find_last_unit(text: str, behind: tuple[Token, ...]) -> tuple[Token, ...]:
     """The field, id or column at the end of a text, or a word that precedes a varying part."""
     whole = text.rstrip()
     last = whole[-1:]
-    for unit, pattern in _UNITS:
-        if (unit[-1].kind == "inner" or unit[-1].what == last) and pattern.search(text):
+    blank = max(whole.rfind(" "), whole.rfind("\t"), 1) - 1
+    for closes, opens, unit, pattern in _UNITS:
+        if closes in ("", last) and pattern.search(text, max(0, whole.rfind(opens) - 1) if opens else blank):
             return unit
     # Only a quoted field contains blanks.
-    begin = 0 if last == '"' else max(whole.rfind(" "), whole.rfind("\t"), 1) - 1
+    begin = 0 if last == '"' else blank
     if field := _FIELD.search(text, begin):
         before = (Token("text", field[1]), _BLANK) if field[1] else (_BLANK,)
         closes = (Token("text", '"'),) if field[3] else ()
@@ -173,18 +174,19 @@ def _find_barred(text: str) -> tuple[Token, ...]:
 _BARRED = re.compile(r"[ \t]([|~@#>\u2013\u2014-]{1,3}|<-|//|::)([ \t]*)[\w.$-]*[A-Za-z][\w.$-]*[ \t]*\Z", re.ASCII)
 _BLANK = Token("blank", " ")
 _UNITS = tuple(
-    (unit, _compile_end(unit))
-    for unit in (
-        (Token("text", "\t"), Token("inner", "\t")),
-        (_BLANK, Token("inner", "#")),
-        (_BLANK, Token("inner", ":")),
+    (closes, opens, unit, _compile_end(unit))
+    for closes, opens, unit in (
+        ("", "\t", (Token("text", "\t"), Token("inner", "\t"))),
+        ("", "", (_BLANK, Token("inner", "#"))),
+        ("", "", (_BLANK, Token("inner", ":"))),
         *(
-            (_BLANK, Token("text", opens), Token("inner", what), Token("text", closes))
+            (closes, opens, (_BLANK, Token("text", opens), Token("inner", what), Token("text", closes)))
             for opens, closes in CLOSING.items()
             for what in ("#", ":", f"{opens}=", f"{opens}!")
         ),
     )
 )
+"""The last character of a unit, its first one, if they are always the same, the unit, and its pattern."""
 _FIELD = re.compile(r'([,:;]?)[ \t]([A-Za-z][\w.-]{0,60}=)(?:(")[^"\n]*"|[^\s"]*)[ \t]*\Z', re.ASCII)
 _WORD = re.compile(r"[ \t]([^\s=(]{1,60})[ \t]*\Z")
 _MOST_UNITS, _MOST_TEXTS, _LONGEST_TAIL = 12, 60, 400

@@ -33,8 +33,8 @@ def _find_grep(seen: MarkedLines) -> Frame | None:
     """Only if `grep` printed context lines, which have a hyphen after the file name."""
     lines = [line for line in seen.lines if line and line != GAP.decode()]
     files = {match[1] for line in lines if (match := _FILE.match(line))} if not seen.frames else set()
-    beside = [line for line in lines if _BESIDE.match(line)]
-    files = {file for file in files if any(line.startswith(f"{file}-") for line in beside)}
+    beside = [match[0] for line in lines if (match := _BESIDE.match(line))]
+    files &= {begin[:at] for begin in set(beside) for at, char in enumerate(begin) if char == "-"}
     for numbered in (True, False):
         frame = Found(tuple(sorted(files, key=len, reverse=True)), numbered)
         if files and sum(frame.peel(line) is not None for line in lines) > 0.9 * len(lines):

@@ -124,7 +124,7 @@ _BEFORE_MESSAGES = frozenset("#< \t\n\"':|,;>)]}[({=-")
 
 def find_begin(line: str, mark: int, client: Client) -> int | None:
     """Where the message that has the mark begins: the last boundary from which the client understands the rest."""
-    tail = structured.end_fields(_ELAPSED.sub("", line))
+    tail = structured.end_fields(_ELAPSED.sub("", line) if " +" in line else line)
     fields = tail[1] if tail is not None else {}
     ends = [line if tail is None or len(tail[0]) <= mark else tail[0]]
     for _ in range(2):

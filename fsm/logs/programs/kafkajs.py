@@ -150,5 +150,5 @@ CLIENT = Client(
     ),
     understand,
     FACTS,
-    everyday=frozenset({b"Starting", b"Stopped", b"[Runner] ", b"re-joining", b"Crash: "}),
+    everyday=frozenset({b"Starting", b"Stopped", b"[Runner] ", b"Received assignment", b"re-joining", b"Crash: "}),
 )
