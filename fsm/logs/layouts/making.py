@@ -41,7 +41,7 @@ def make_layout(frames: tuple[Frame, ...], headers: Sequence[Header], lines: Seq
         tuple(header.begins(length) for header in headers),
         repeated,
         stream_groups,
-        sample.clock,
+        sample.clock._replace(unpadded=_are_unpadded(headers, lines)),
         indent=_find_indent(lines, headers),
         programs=programs,
         ends=ends,
@@ -148,6 +148,18 @@ def _choose_date_order(header: Header, lines: Sequence[str], clock: stamps.Clock
 
 
 _DATES = ("month_day_year", "day_month_year")
+
+
+def _are_unpadded(headers: Sequence[Header], lines: Sequence[str]) -> bool:
+    """Whether the last time of the headers has milliseconds without leading zeros."""
+    texts: list[str] = []
+    for line in lines:
+        found = next(((one, match) for one in headers if (match := one.pattern.match(line))), None)
+        if found is not None:
+            header, match = found
+            times = [text for text, role in zip(match.groups(), header.roles, strict=True) if role == "time"]
+            texts += times[-1:]
+    return stamps.are_unpadded(texts)
 
 
 def find_two_line_headers(

@@ -29,24 +29,31 @@ class Stamp(NamedTuple):
 
 _MONTH = r"(?P<mo>[A-Z][a-z]{2})[a-z]{0,6}\.?"
 _OTHER_MONTHS = {
-    "fév": 2,
-    "avr": 4,
-    "mai": 5,
-    "juin": 6,
-    "juil": 7,
-    "aoû": 8,
-    "déc": 12,
-    "mär": 3,
-    "okt": 10,
-    "dez": 12,
-    "ene": 1,
-    "abr": 4,
-    "ago": 8,
-    "dic": 12,
+    name: number
+    for number, names in enumerate(
+        (
+            "ene gen sty oca янв",
+            "fév lut şub фев",
+            "mär mrt мар",
+            "avr abr kwi nis апр",
+            "mai maj mag mei may мая май",
+            "juin giu cze haz июн",
+            "juil lug lip tem июл",
+            "aoû ago sie ağu авг",
+            "set wrz eyl сен",
+            "okt ott out paź eki окт",
+            "lis kas ноя",
+            "déc dez dic des gru ara дек",
+        ),
+        1,
+    )
+    for name in names.split()
 }
-"""Their beginnings in French, German and Spanish, if different from English."""
-_ANY_MONTH = rf"(?P<mo>(?i:{'|'.join((*MONTHS, *_OTHER_MONTHS))}))[a-zéû]{{0,6}}\.?"
+"""Their beginnings in French, German, Spanish, Portuguese, Italian, Dutch, Norwegian, Swedish, Polish, Turkish and
+Russian, if different from English."""
+_ANY_MONTH = rf"(?P<mo>(?i:{'|'.join(dict.fromkeys((*MONTHS, *_OTHER_MONTHS)))}))[a-zéûğışçńźа-я]{{0,7}}\.?"
 _PM = r"(?:[ \u202f]?(?P<pm>[AaPp](?:[Mm]\b|\.[ \u202f]?[Mm]\.)))?+"
+_ASIAN_PM = "(?:(?P<pm>上午|下午|午前|午後|오전|오후) ?)?"
 _TIME = r"(?P<h>\d{1,2}):(?P<mi>[0-5]\d):(?P<s>[0-5]\d)(?:[.,](?P<f>\d{1,9}))?"
 _CLOCK = _TIME + _PM
 _COLON_CLOCK = _TIME + r"(?::(?P<f2>\d{3}))?" + _PM
@@ -80,7 +87,7 @@ _ZONE = (
 """With what may stand there or not, all of it is part of the timestamp: behind it, blanks are counted."""
 _START = r"(?<![\d./-])(?<!\d:)"
 _ALONE = r"(?<![\w./-])(?<!\d:)"
-_BETWEEN = r"(?:[Tt]|::?|[ _]+|, ?| - |\]\[)"
+_BETWEEN = r"(?:[Tt]|::?|[ _]+|, ?| - |\]\[| ?\([^\s()]{1,3}\) ?)"
 _END = r"(?!\d|:\d)"
 _WEEKDAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? )?"
 
@@ -103,31 +110,68 @@ STAMPS = (
             "2026-11-21 07:57:36.001 +0100 CET": "2026-11-21T06:57:36.001",
             "2026 11 21 07:57:36#+01": "2026-11-21T06:57:36",
             "2026-11-21][07:57:36": "2026-11-21T07:57:36",
+            "2026/11/21(土) 07:57:36.001": "2026-11-21T07:57:36.001",
         },
     ),
     Stamp(
         "dashed",
         _START
-        + r"(?P<y>\d{4})-(?P<mo>\d\d)-(?P<d>\d\d)[ _T-](?P<h>[0-2]\d)-(?P<mi>[0-5]\d)-(?P<s>[0-5]\d)"
-        + r"(?:[.,-](?P<f>\d{3,9}))?"
+        + r"(?P<y>\d{4})[_-](?P<mo>\d\d)[_-](?P<d>\d\d)[ _T-](?P<h>[0-2]\d)[_.-](?P<mi>[0-5]\d)[_.-](?P<s>[0-5]\d)"
+        + r"(?:[.,_-](?P<f>\d{3,9}))?"
         + _END,
         {
             "2026-11-21_07-57-36.001": "2026-11-21T07:57:36.001",
+            "2026-11-21-07.57.36.001234": "2026-11-21T07:57:36.001",
+            "2026_11_21_07_57_36_001": "2026-11-21T07:57:36.001",
+        },
+    ),
+    Stamp(
+        "dotted",
+        _START
+        + r"(?P<d>0?[1-9]|[12]\d|3[01])[./-](?P<mo>\d{1,2})[./-](?P<y>\d{4})(?:,? | klo |-)"
+        + r"(?P<h>\d{1,2})\.(?P<mi>[0-5]\d)\.(?P<s>[0-5]\d)(?:[.,](?P<f>\d{1,9}))?"
+        + _END,
+        {
+            "21.11.2026 07.57.36,001": "2026-11-21T07:57:36.001",
+            "21.11.2026 klo 7.57.36": "2026-11-21T07:57:36",
+            "21/11/2026 07.57.36": "2026-11-21T07:57:36",
         },
     ),
     Stamp(
         "chinese",
-        _START + r"(?P<y>\d{4})年(?P<mo>\d{1,2})月(?P<d>\d{1,2})日 ?" + _CLOCK + _ZONE + _END,
+        _START
+        + r"(?P<y>\d{4})[年년] ?(?P<mo>\d{1,2})[月월] ?(?P<d>\d{1,2})[日일] ?"
+        + _ASIAN_PM
+        + r"(?P<h>\d{1,2})(?:[時时]|시 ?|:)(?P<mi>\d{1,2})(?:分|분 ?|:)(?P<s>\d{1,2})[秒초]?(?:[.,](?P<f>\d{1,9}))?"
+        + _ZONE
+        + _END,
         {
             "2026年11月21日 07:57:36.001": "2026-11-21T07:57:36.001",
+            "2026年11月21日 下午7:57:36": "2026-11-21T19:57:36",
+            "2026年11月21日 7時57分36秒": "2026-11-21T07:57:36",
+            "2026년 11월 21일 오후 7시 57분 36초": "2026-11-21T19:57:36",
+        },
+    ),
+    Stamp(
+        "korean",
+        _START
+        + r"(?P<y>\d{4})[./] ?(?P<mo>\d{1,2})[./] ?(?P<d>\d{1,2})\.? "
+        + _ASIAN_PM.removesuffix("?")
+        + _TIME
+        + _ZONE
+        + _END,
+        {
+            "2026. 11. 21. 오후 7:57:36": "2026-11-21T19:57:36",
+            "2026/11/21 午前 7:57:36.001": "2026-11-21T07:57:36.001",
         },
     ),
     Stamp(
         "ordinal",
-        _START + r"(?P<y>\d{4})-(?P<yd>[0-3]\d\d)" + _BETWEEN + _CLOCK + _ZONE + _END,
+        _START + r"(?P<y>\d{4})[-.](?P<yd>[0-3]\d\d)" + _BETWEEN + _CLOCK + _ZONE + _END,
         {
             "2026-325 07:57:36.001": "2026-11-21T07:57:36.001",
             "2026-325T07:57:36Z": "2026-11-21T07:57:36",
+            "2026.325 07:57:36.01": "2026-11-21T07:57:36.010",
         },
     ),
     Stamp(
@@ -148,9 +192,9 @@ STAMPS = (
         "day_first",
         _START
         + _WEEKDAY
-        + r"(?P<d>\d{1,2})\.?(?P<sep>[-/ .])"
+        + r"(?P<d>\d{1,2})\.?(?P<sep>[-/ .])(?:de )?"
         + _ANY_MONTH
-        + r"(?P=sep)(?P<y>\d{4})"
+        + r"(?: de)?(?P=sep)(?P<y>\d{4})"
         + _BETWEEN
         + _CLOCK
         + _ZONE
@@ -165,6 +209,10 @@ STAMPS = (
             "7 juil. 2026 07:57:36": "2026-07-07T07:57:36",
             "21. November 2026 07:57:36,001": "2026-11-21T07:57:36.001",
             "21-Nov-2026::07:57:36.001234": "2026-11-21T07:57:36.001",
+            "21 de nov. de 2026 07:57:36": "2026-11-21T07:57:36",
+            "21 ноября 2026 07:57:36,001": "2026-11-21T07:57:36.001",
+            "7 paź 2026 07:57:36": "2026-10-07T07:57:36",
+            "7 Ağu 2026 07:57:36": "2026-08-07T07:57:36",
         },
     ),
     Stamp(
@@ -173,13 +221,14 @@ STAMPS = (
         + _WEEKDAY
         + r"(?P<d>\d{1,2})-"
         + _ANY_MONTH
-        + r"-(?P<y2>\d\d) (?P<h>\d{1,2})[:.](?P<mi>[0-5]\d)[:.](?P<s>[0-5]\d)(?:[.,](?P<f>\d{1,9}))?"
+        + r"-(?:(?P<y>\d{4})|(?P<y2>\d\d)) (?P<h>\d{1,2})[:.](?P<mi>[0-5]\d)[:.](?P<s>[0-5]\d)(?:[.,](?P<f>\d{1,9}))?"
         + _PM
         + _ZONE
         + _END,
         {
             "21-NOV-26 07.57.36.001000 PM": "2026-11-21T19:57:36.001",
             "Saturday, 21-Nov-26 07:57:36 GMT": "2026-11-21T07:57:36",
+            "21-nov-2026 7.57.36": "2026-11-21T07:57:36",
         },
     ),
     Stamp(
@@ -318,13 +367,14 @@ STAMPS = (
     ),
     Stamp(
         "epoch",
-        _ALONE + r"(?P<epoch>1\d{9})(?:[.,]?(?P<f>\d{9}|\d{6}|\d{3})|[.,](?P<f2>\d{1,9}))?(?![\w/-]|:\w|\.\d)",
+        _ALONE + r"(?P<epoch>1\d{9})(?:[.,]?(?P<f>\d{9}|\d{6}|\d{3})(?:(?<=\d{13})\.\d{1,6})?|[.,](?P<f2>\d{1,9}))?(?![\w/-]|:\w|\.\d)",
         {
             "1795247856.001": "2026-11-21T07:57:36.001",
             "1795247856.1": "2026-11-21T07:57:36.100",
             "1795247856": "2026-11-21T07:57:36",
             "1795247856001": "2026-11-21T07:57:36.001",
             "1795247856001234": "2026-11-21T07:57:36.001",
+            "1795247856001.25": "2026-11-21T07:57:36.001",
             "1795247856001234567": "2026-11-21T07:57:36.001",
         },
     ),
@@ -344,7 +394,7 @@ STAMPS = (
     ),
     Stamp(
         "epoch_power",
-        _ALONE + r"(?P<lead>1)\.(?P<tail>\d{1,18})[eE]\+?0?9(?![\w.:/-])",
+        _ALONE + r"(?P<lead>1)\.(?P<tail>\d{7,18})[eE]\+?0?9(?![\w.:/-])",
         {
             "1.7952478560012345e+09": "2026-11-21T07:57:36.001",
             "1.795247856e9": "2026-11-21T07:57:36",
@@ -379,6 +429,9 @@ class Clock(NamedTuple):
     first_ms: int | None = None
     """Time of day of the file's first timestamp, if timestamps have no date; None if unknown."""
     last_ms: int | None = None
+    unpadded: bool = False
+    """Whether a fraction is a number of milliseconds without leading zeros, as `SimpleDateFormat` prints `ss.S` and
+    Python `%(msecs)d`: `.5` is 5 ms."""
 
 
 class Time(NamedTuple):
@@ -410,6 +463,26 @@ _EARLIEST_MS = 946_684_800_000
 """The year 2000. Earlier dates are placeholders: collectors write 1970 if a record has no time."""
 
 
+def are_unpadded(texts: Sequence[str]) -> bool:
+    """Whether the fractions of these timestamps are milliseconds without leading zeros: a decimal fraction of several
+    lengths, whose last zeros are left out, ends with none.
+
+    >>> are_unpadded(["07:57:36.5", "07:57:36.120"]), are_unpadded(["07:57:36.5", "07:57:36.012", "07:57:36.12"])
+    (True, False)
+    """
+    found = [match[1] for text in texts if (match := _FRACTION.search(text))]
+    several = [fraction for fraction in found if len(fraction) > 1]
+    return (
+        max(map(len, found), default=0) == 3
+        and len(set(map(len, found))) > 1
+        and not any(fraction.startswith("0") for fraction in several)
+        and any(fraction.endswith("0") for fraction in several)
+    )
+
+
+_FRACTION = re.compile(r"(?::\d\d:\d\d[.,:]|\b1\d{9}[.,])(\d{1,9})(?!\d)", re.ASCII)
+
+
 def read_number(value: float) -> Time | None:
     """The time of an epoch in seconds, milli-, micro- or nanoseconds, inferred from its magnitude; None outside this
     century."""
@@ -427,7 +500,7 @@ def read_number(value: float) -> Time | None:
 def _read(groups: Mapping[str, str | None], clock: Clock) -> Time | None:
     found = {name: value or "" for name, value in groups.items()}
     fraction = found.get("f") or found.get("f2") or ""
-    ms = int((fraction + "000")[:3])
+    ms = int(fraction) if clock.unpadded and 0 < len(fraction) <= 3 else int((fraction + "000")[:3])
     whole_seconds = set() if fraction else {"milliseconds"}
     if "epoch" in found:
         return Time(int(found["epoch"]) * 1000 + ms, frozenset(whole_seconds))
@@ -437,7 +510,7 @@ def _read(groups: Mapping[str, str | None], clock: Clock) -> Time | None:
         return Time(int(f"1{found['tail'].replace(',', '')}".ljust(13, "0")[:13]), frozenset())
     hour = int(found["h"])
     if found.get("pm"):
-        hour = hour % 12 + (12 if found["pm"][0] in "Pp" else 0)
+        hour = hour % 12 + (12 if found["pm"][0] in "Pp" or found["pm"] in _AFTERNOON else 0)
     named = found.get("z", "")
     zone = _parse_zone(named) if named else clock.zone
     if zone is None:
@@ -463,6 +536,7 @@ def _read(groups: Mapping[str, str | None], clock: Clock) -> Time | None:
     return None
 
 
+_AFTERNOON = ("下午", "午後", "오후")
 _TAI_EPOCH = (1 << 62) + 10
 """The label of 1970-01-01 in TAI64, as written by daemontools, runit and s6: includes the ten leap seconds before it,
 but ignores later ones."""
