@@ -103,6 +103,17 @@ def test_a_message_that_ends_otherwise_is_not_understood(client: ModuleType) -> 
 
 
 @pytest.mark.parametrize("client", [aiokafka, kafka_python])
+@pytest.mark.parametrize(
+    "behind", [' {"seq":11} {"uid":"3c"}', " [12 ms]", " - [main] consumer", ", app=orders", "; a: 5"]
+)
+def test_what_a_logger_puts_behind_a_group_is_no_part_of_it(behind: str, client: ModuleType) -> None:
+    """Each line would be of a group of its own, in which nothing happens."""
+    for text in ("(Re-)joining group my group", f"Setting newly assigned partitions {SET} for group my group"):
+        assert {one.group for one in told(client, text)} == {"my group"}
+        assert client.understand(Message(1000, text + behind, "INFO", ME[client][1])) is None
+
+
+@pytest.mark.parametrize("client", [aiokafka, kafka_python])
 def test_partitions_of_a_java_client_before_1_0_are_none_of_theirs(client: ModuleType) -> None:
     """It prints the same words around another list; only its logger tells it apart."""
     text = "Setting newly assigned partitions [foo-0, foo-1] for group g"

@@ -462,6 +462,22 @@ OTHERS: dict[str, Writer] = {
     ),
     "brackets": lines(lambda e: f"[{iso(e)}][{e.level}][{e.thread}][{e.logger}] {e.body}"),
     "no space": lines(lambda e: f"[{iso(e)}][{e.level}][{e.logger}]{e.body}"),
+    "milliseconds without zeros": lines(
+        lambda e: f"{iso(e, ' ', '', '', 0)}.{e.ts_ms % 1000} {e.level} [{e.thread}] {e.logger} - {e.body}"
+    ),
+    "logger behind": lines(
+        lambda e: (
+            f"{iso(e, ' ', ',', '')} {{user=, id={e.ts_ms * 7919:x}}} {e.level:<5} - {e.text} - [{e.thread}]"
+            f" {short(e.logger)}" + (f"\n{e.trace}" if e.trace else "")
+        )
+    ),
+    "open telemetry": lines(
+        lambda e: (
+            f"{iso(e)} {e.level} '{e.body}' : {e.ts_ms * 7919:032x} {e.ts_ms:016x} [scopeInfo: {e.logger}:] "
+            f'{{thread.name="{e.thread}"}}'
+        )
+    ),
+    "duration behind": lines(lambda e: f"{iso(e)} {e.text} [took {e.ts_ms % 97} ms]"),
     "datadog csv": lambda ev: (
         "Date,Host,Service,Message\n" + "".join(",".join(map(csv_cell, (iso(e), "h", "s", e.body))) + "\n" for e in ev)
     ),

@@ -25,6 +25,9 @@ def find_end(lines: Sequence[str], headers: Sequence[Header]) -> Header | None:
     texts = [line[_find_begin(line, headers) :] for line in _sample_entries(lines, headers)]
     found = _find_behind(texts, headers)
     rest = texts if found is None else [strip_end(found.tokens, text) for text in texts]
+    if found is not None and (dash := _find_dash(rest)):
+        found = Header((_BLANK, Token("text", dash), *found.tokens), found.roles)
+        rest = [strip_end(found.tokens, text) for text in texts]
     if found is not None and (closing := _find_closing(headers, rest)):
         return Header((Token("text", closing), *found.tokens), found.roles)
     bare = [tail[0] if (tail := structured.end_fields(text)) else text for text in rest]
@@ -43,13 +46,30 @@ def _find_behind(texts: Sequence[str], headers: Sequence[Header]) -> Header | No
     if best is not None:
         return best
     closing = _find_markup(texts) or _find_closing(headers, texts)
-    tail = _find_varying(texts, closing) if closing else find_tail(texts)
+    tail = _find_varying(texts, (Token("text", closing),)) if closing else find_tail(texts)
     if not tail and len(texts) >= _FEWEST_CLOSED and sum(text.endswith(" ") for text in texts) > 0.9 * len(texts):
         tail = (Token("text", " "),)
     best = _find_bracketed([strip_end(tail, text) for text in texts]) if tail else None
     tokens = (*(best.tokens if best else ()), *tail)
-    roles = (*(best.roles if best else ()), *("word" for token in tail if token.kind in SLOTS))
+    roles = (*(best.roles if best else ()), *_find_roles(tail, texts))
     return Header(tokens, roles) if tokens else None
+
+
+def _find_roles(tail: tuple[Token, ...], texts: Sequence[str]) -> Iterator[str]:
+    """Of the slots of an end, that of the logger has a role."""
+    rows = [match.groups() for text in texts if (match := _compile_end(tail).search(text))] if tail else []
+    slots = [token for token in tail if token.kind in SLOTS]
+    for i, slot in enumerate(slots):
+        is_logger = slot.kind == "word" and score_logger([row[i] for row in rows]) > 0
+        yield "logger" if is_logger else "word"
+
+
+def _find_dash(texts: Sequence[str]) -> str:
+    """The dash or bar that separates nearly all of the messages from what stands behind them; empty if there is
+    none."""
+    found = Counter(match[1] for text in texts if (match := _ENDS_IN_DASH.search(text[-_MOST_DASHES:])))
+    dash, count = found.most_common(1)[0] if found else ("", 0)
+    return dash if count >= max(_FEWEST_CLOSED, 0.9 * len(texts)) else ""
 
 
 def _find_begin(line: str, headers: Sequence[Header]) -> int:
@@ -114,6 +134,7 @@ _WARNING_LEVELS = frozenset({"WARN", "WARNING", "ERROR", "FATAL", "CRITICAL", "S
 """Levels at which an application is more likely to quote a client's message than the client is to report ownership."""
 _PAIR, _ID = r"[A-Za-z][\w.-]{0,60}=(?:\"[^\"\n]*\"|[^\s\"\[\]]+)", r"[0-9a-fA-F]{8,64}(?:-[0-9a-fA-F]{2,32}){0,8}"
 _DASH = r"(?:-{1,2}|[|~\u2013\u2014]|//|::)"
+_ENDS_IN_DASH, _MOST_DASHES = re.compile(rf"[ \t]({_DASH})[ \t]*\Z"), 20
 _CONTEXT_BEFORE = re.compile(rf"(?:(?:{_PAIR}|{_ID}|\[(?:{_PAIR}|{_ID})(?:,? (?:{_PAIR}|{_ID}))*\])[ \t]+)+")
 _SOURCE_PLACE = re.compile(r"[ \t]+[(\[]?[\w$]+\.[a-z]{1,5}:\d+[)\]]?[ \t]*\Z")
 _REMARK = re.compile(rf"(.*\S)[ \t]+{_DASH}[ \t]+[^\[\](){{}},:|\n]{{1,80}}\Z")
@@ -125,16 +146,17 @@ _MESSAGE_END = re.compile(r"(?i)[,:]|[ \t]*[#\[({<]?\d{1,7}[\])}>]?[ \t]*\Z|[ \t
 
 def find_tail(texts: Sequence[str]) -> tuple[Token, ...]:
     """The common end of most of the texts, constant or varying."""
-    text = _find_markup(texts)
-    return _find_varying(texts, text) or _find_varying(texts, _find_common_end(texts))
+    markup = _find_markup(texts)
+    return _find_varying(texts, (Token("text", markup),) if markup else ()) or _find_varying(
+        texts, _find_common_end(texts)
+    )
 
 
-def _find_varying(texts: Sequence[str], text: str) -> tuple[Token, ...]:
-    """The constant text, with the varying parts that precede it in nearly all of the texts (fields, ids, columns) and
-    the words between those."""
-    found: tuple[Token, ...] = (Token("text", text),) if text else ()
+def _find_varying(texts: Sequence[str], found: tuple[Token, ...]) -> tuple[Token, ...]:
+    """The common end, with the varying parts that precede it in nearly all of the texts (fields, ids, columns) and the
+    words between those."""
     some = texts[:: max(1, len(texts) // _MOST_TEXTS)]
-    rest = [_strip_fields(one).rstrip().removesuffix(text)[-_LONGEST_TAIL:] for one in some]
+    rest = [strip_end(found, _strip_fields(one).rstrip())[-_LONGEST_TAIL:] for one in some]
     for _ in range(_MOST_UNITS):
         units = Counter(unit for one in rest if (unit := _find_barred(one) or _find_last_unit(one, behind=found)))
         unit, count = units.most_common(1)[0] if units else ((), 0)
@@ -159,6 +181,11 @@ def _find_last_unit(text: str, behind: tuple[Token, ...]) -> tuple[Token, ...]:
         before = (Token("text", field[1]), _BLANK) if field[1] else (_BLANK,)
         closes = (Token("text", '"'),) if field[3] else ()
         return *before, Token("text", field[2] + (field[3] or "")), Token("inner", field[3] or "="), *closes
+    if _LOGGER.search(text, begin):
+        return _BLANK, Token("word", "")
+    if behind and (bracket := _BRACKET.search(text)):
+        opens = bracket[1] or bracket[2]
+        return _BLANK, Token("text", opens), Token("inner", opens), Token("text", CLOSING[opens])
     word = _WORD.search(text) if behind else None
     return (_BLANK, Token("text", word[1])) if word else ()
 
@@ -188,6 +215,9 @@ _UNITS = tuple(
 )
 """The last character of a unit, its first one, if they are always the same, the unit, and its pattern."""
 _FIELD = re.compile(r'([,:;]?)[ \t]([A-Za-z][\w.-]{0,60}=)(?:(")[^"\n]*"|[^\s"]*)[ \t]*\Z', re.ASCII)
+_DOTTED = r"[A-Za-z_][\w$-]{0,60}(?:\.[A-Za-z_$][\w$-]{0,60}){1,20}"
+_LOGGER = re.compile(rf"[ \t](?:{_DOTTED}|[A-Z][a-z0-9]{{1,60}}(?:[A-Z][\w$]{{0,60}}){{1,9}})[ \t]*\Z", re.ASCII)
+_BRACKET = re.compile(r"[ \t](?:(\[)[^\[\]\n]{1,120}\]|(<)[^<>\n]{1,120}>)[ \t]*\Z")
 _WORD = re.compile(r"[ \t]([^\s=(]{1,60})[ \t]*\Z")
 _MOST_UNITS, _MOST_TEXTS, _LONGEST_TAIL = 12, 60, 400
 
@@ -255,19 +285,27 @@ _SINCE = re.compile(r" \+\d+(?:ms|[smhd])[ \t]*\Z", re.ASCII)
 _MARKUP = re.compile(r"(?:\s*(?:</[a-z]\w{0,20}>|<br ?/?>))+\s*\Z| ?[$|]\Z", re.IGNORECASE)
 
 
-def _find_common_end(whole: Sequence[str]) -> str:
-    """The constant text, starting at a blank, at the end of nearly all lines, or else of most; empty if there is
-    none."""
+def _find_common_end(whole: Sequence[str]) -> tuple[Token, ...]:
+    """The text, starting at a blank, at the end of nearly all lines, whatever numbers and loggers are in it, or else
+    the constant one of most lines; empty if there is none."""
     if len(whole) < _FEWEST_CLOSED:
-        return ""
-    texts = list(map(_strip_fields, whole))
-    for share in (0.95, 0.7):
-        text = _find_shared([text[-_CLOSING_LENGTH:] for text in texts], max(_FEWEST_CLOSED, share * len(whole)))
+        return ()
+    texts = [_strip_fields(one)[-_CLOSING_LENGTH:] for one in whole]
+    masked = [_VARIES.sub(lambda found: _MASKS[found.lastindex or 0], text) for text in texts]
+    for its, share in ((masked, 0.95), (texts, 0.7)):
+        text = _find_shared(its, max(_FEWEST_CLOSED, share * len(whole)))
         blank = text.find(" ")
         blank -= blank > 0 and text[blank - 1] in ",:;"
         if blank >= 0 and len(text) - blank > 2:
-            return text[blank:]
-    return ""
+            parts = re.split(f"([{''.join(_TOKEN_OF)}])", text[blank:])
+            return tuple(_TOKEN_OF.get(part) or Token("text", part) for part in parts if part)
+    return ()
+
+
+_VARIES = re.compile(r"(?<![\w.-])([A-Za-z_][\w$]*(?:\.[A-Za-z_$][\w$]*)+)(?![\w.-])|((?<![\d-])\d+)", re.ASCII)
+"""A logger or a number, unless it is that of a partition."""
+_MASKS = ("", "\1", "\2")
+_TOKEN_OF = {" ": _BLANK, "\1": Token("word", ""), "\2": Token("inner", "#")}
 
 
 def _strip_fields(line: str) -> str:

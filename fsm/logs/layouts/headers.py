@@ -43,7 +43,7 @@ _DOTTED = re.compile(
 CLOSING = {"[": "]", "(": ")", "<": ">", "{": "}"}
 _INNER = {"[": r"[^\[\]\n]*", "(": r"[^()\n]*", "<": r"[^<>\n]*", "{": r"[^{}\n]*"}
 _INNERS = tuple(_INNER.items())
-_FIELDS = {f"{opens}=": rf"[A-Za-z][\w.-]{{0,60}}={inner}" for opens, inner in _INNER.items()}
+_FIELDS = {f"{opens}=": rf"[A-Za-z][\w.-]{{0,60}}(?:=|: ){inner}" for opens, inner in _INNER.items()}
 _INNER |= {**_FIELDS, "{=": f"(?:{_FIELDS['{=']})?"}  # log4j prints the braces even if no field is set
 _INNER |= {"\t": r"[^\t\n{]*", "=": r"[^\s\"]*", '"': r"[^\"\n]*"}  # a column, a value, a quoted value
 _LED = rf"(?:{_LEVEL}|(?:{'|'.join(sorted(LEVELS, reverse=True))})\W%s)"

@@ -51,7 +51,7 @@ _OTHER_MONTHS = {
 }
 """Their beginnings in French, German, Spanish, Portuguese, Italian, Dutch, Norwegian, Swedish, Polish, Turkish and
 Russian, if different from English."""
-_ANY_MONTH = rf"(?P<mo>(?i:{'|'.join(dict.fromkeys((*MONTHS, *_OTHER_MONTHS)))}))[a-zéûğışçńźа-я]{{0,7}}\.?"
+_ANY_MONTH = rf"(?P<mo>(?i:{'|'.join(dict.fromkeys((*MONTHS, *_OTHER_MONTHS)))}))[^\s\d.,/-]{{0,7}}\.?"
 _PM = r"(?:[ \u202f]?(?P<pm>[AaPp](?:[Mm]\b|\.[ \u202f]?[Mm]\.)))?+"
 _ASIAN_PM = "(?:(?P<pm>上午|下午|午前|午後|오전|오후) ?)?"
 _TIME = r"(?P<h>\d{1,2}):(?P<mi>[0-5]\d):(?P<s>[0-5]\d)(?:[.,](?P<f>\d{1,9}))?"
@@ -367,7 +367,9 @@ STAMPS = (
     ),
     Stamp(
         "epoch",
-        _ALONE + r"(?P<epoch>1\d{9})(?:[.,]?(?P<f>\d{9}|\d{6}|\d{3})(?:(?<=\d{13})\.\d{1,6})?|[.,](?P<f2>\d{1,9}))?(?![\w/-]|:\w|\.\d)",
+        _ALONE
+        + r"(?P<epoch>1\d{9})(?:[.,]?(?P<f>\d{9}|\d{6}|\d{3})(?:(?<=\d{13})\.\d{1,6})?|[.,](?P<f2>\d{1,9}))?"
+        + r"(?![\w/-]|:\w|\.\d)",
         {
             "1795247856.001": "2026-11-21T07:57:36.001",
             "1795247856.1": "2026-11-21T07:57:36.100",

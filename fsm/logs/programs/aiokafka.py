@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from fsm.logs import Client, Message
 from fsm.logs.programs.client_facts import ClientFacts
-from fsm.logs.programs.client_words import EPOCH, GROUP, Records, Words
+from fsm.logs.programs.client_words import EPOCH, GROUP, LAST_GROUP, Records, Words
 from fsm.logs.programs.python_messages import (
     ERROR_CODE,
     HEARTBEAT_MARKS,
@@ -40,13 +40,13 @@ _NAME = FACTS.name
 # fmt: off
 _WORDS = Words(_NAME, (
     (r"Updating subscribed topics to: (?P<topics>frozenset.*)",                          on_subscribed(_NAME)),
-    (rf"Discovered coordinator \d{{1,10}} for group {GROUP}\Z",                          Kind.COORDINATOR_FOUND),
+    (rf"Discovered coordinator \d{{1,10}} for group {LAST_GROUP}\Z",                     Kind.COORDINATOR_FOUND),
     (r"Marking the coordinator dead \(node [^)]{1,60}\) ?for group (?P<group>(?:(?!: ).){1,300})\.\Z",
                                                                                          Kind.COORDINATOR_LOST),
-    (rf"Revoking previously assigned partitions (?P<partitions>(?:frozen)?set\((?!\[).*) for group {GROUP}\Z",
+    (rf"Revoking previously assigned partitions (?P<partitions>(?:frozen)?set\((?!\[).*) for group {LAST_GROUP}\Z",
                                                                                          Kind.REVOKE_BEGIN),
-    (rf"Setting newly assigned partitions (?P<partitions>.*) for group {GROUP}\Z",       Kind.ASSIGN_BEGIN),
-    (rf"\(Re-\)joining group {GROUP}\Z",                                                 Kind.JOINING),
+    (rf"Setting newly assigned partitions (?P<partitions>.*) for group {LAST_GROUP}\Z",  Kind.ASSIGN_BEGIN),
+    (rf"\(Re-\)joining group {LAST_GROUP}\Z",                                            Kind.JOINING),
     (rf"Joined group '{GROUP}' \(generation {EPOCH}\) with member_id {MEMBER_ID}\Z",     Kind.JOINED),
     (rf"Successfully synced group {GROUP} with generation {EPOCH}\Z",                    Kind.SYNCED),
     (r"Heartbeat failed: local member_id was not recognized",                 on_fenced(_NAME, "UNKNOWN_MEMBER_ID")),

@@ -10,7 +10,17 @@ from __future__ import annotations
 
 from fsm.logs import Client, Message
 from fsm.logs.programs.client_facts import ClientFacts
-from fsm.logs.programs.client_words import EPOCH, GROUP, Build, Records, Values, Words, record, topic_partitions
+from fsm.logs.programs.client_words import (
+    EPOCH,
+    GROUP,
+    LAST_GROUP,
+    Build,
+    Records,
+    Values,
+    Words,
+    record,
+    topic_partitions,
+)
 from fsm.logs.programs.python_messages import (
     ERROR_CODE,
     HEARTBEAT_MARKS,
@@ -94,16 +104,16 @@ def _make_request_rules() -> list[tuple[str, Kind | Build | None]]:
 # fmt: off
 _WORDS = Words(_NAME, (
     (r"Updating subscribed topics to: (?P<topics>\[.*)",                                 on_subscribed(_NAME)),
-    (rf"Discovered coordinator (?:coordinator-)?\S{{1,40}} for group {GROUP}\Z",         Kind.COORDINATOR_FOUND),
+    (rf"Discovered coordinator (?:coordinator-)?\S{{1,40}} for group {LAST_GROUP}\Z",    Kind.COORDINATOR_FOUND),
     (rf"Marking the coordinator dead \(node [^)]{{1,60}}\) for group {GROUP}: (?P<detail>.*)", Kind.COORDINATOR_LOST),
-    (rf"\(Re-\)joining group {GROUP}\Z",                                                 Kind.JOINING),
+    (rf"\(Re-\)joining group {LAST_GROUP}\Z",                                            Kind.JOINING),
     (rf"Received member id {MEMBER_ID} for group {GROUP}; will retry join-group",        Kind.MEMBER_ID),
     (rf"Successfully joined group {GROUP} <Generation {EPOCH} \(member_id: (?P<member_id>.{{0,500}}?), protocol: ",
                                                                                          Kind.JOINED),
     (rf"Successfully joined group {GROUP} with generation {EPOCH}\Z",                    _read_agreed),
-    (rf"Revoking previously assigned partitions (?P<partitions>.*?) for group {GROUP}(?P<closes> on close)?\Z",
+    (rf"Revoking previously assigned partitions (?P<partitions>.*?) for group {LAST_GROUP}(?P<closes> on close)?\Z",
                                                                                          _read_revoked),
-    (rf"Setting newly assigned partitions (?P<partitions>.*) for group {GROUP}\Z",       Kind.ASSIGN_BEGIN),
+    (rf"Setting newly assigned partitions (?P<partitions>.*) for group {LAST_GROUP}\Z",  Kind.ASSIGN_BEGIN),
     (rf"Cooperative rebalance complete for group {GROUP}: (?P<change>owned=.*)",         _read_cooperative),
     (rf"Cooperative pre-rebalance for group {GROUP}: revoking (?P<partitions>.*) \(",    Kind.REVOKE_BEGIN),
     (rf"Group {GROUP} lost membership; forcibly revoking (?P<partitions>.*)",            Kind.LOST_BEGIN),

@@ -10,6 +10,7 @@ from fsm.logs.programs.client_words import (
     EPOCH,
     FENCING_ERRORS,
     GROUP,
+    LAST_GROUP,
     Build,
     Records,
     Values,
@@ -29,7 +30,7 @@ _SHARED = re.compile(
 file."""
 HEARTBEATS = (
     (rf"Heartbeat: {GROUP}\[{EPOCH}\] (?P<member_id>\S{{1,500}})\Z", Kind.HEARTBEAT_SENT),
-    (rf"Received successful heartbeat response for group {GROUP}\Z", Kind.HEARTBEAT_OK),
+    (rf"Received successful heartbeat response for group {LAST_GROUP}\Z", Kind.HEARTBEAT_OK),
 )
 """Both log them at DEBUG, kafka-python up to 2.0."""
 HEARTBEAT_MARKS = (b"Heartbeat: ", b"heartbeat response for group")
