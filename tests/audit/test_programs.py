@@ -247,6 +247,14 @@ def test_names_that_are_not_certain_count_if_ids_confirm_them() -> None:
     check(recordings.logs("java")["i_j07_maxpoll"], UNCERTAIN)
 
 
+def test_a_logger_behind_the_time_is_no_host() -> None:
+    """As .NET prints it for systemd."""
+    logs = recordings.logs("client")["kafkapython_range.handler_join"]
+    rows = {file: [json.loads(row) for row in log.splitlines()] for file, log in logs.items()}
+    line = "<6>{timestamp} {name}[0] {message}\n".format_map
+    assert judge({f: "".join(map(line, its)).encode() for f, its in rows.items()}) == judge(logs)
+
+
 RELAYS: dict[str, Callable[[Line, str], str]] = {
     "host": lambda e, n: json.dumps({"timestamp": e.iso, "host": f"relay-{n}", "message": e.text}),
     "beside a container": lambda e, n: json.dumps({"t": e.iso, "host": n, "container_id": "0a1b2c", "log": e.text}),

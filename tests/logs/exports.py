@@ -265,6 +265,22 @@ CLOUDS: dict[str, Writer] = {
     "new relic": lambda events: json.dumps(
         {"results": [{"events": [{"timestamp": e.ts_ms, "message": logback_line(e)} for e in events]}]}
     ),
+    "log insight": lambda events: json.dumps(
+        {
+            "complete": True,
+            "events": [
+                {
+                    "text": kafka_line(e),
+                    "timestamp": e.ts_ms,
+                    "fields": [
+                        {"name": name, "content": "h-1", "startPosition": -1, "length": -1}
+                        for name in ("hostname", "appname", "source")
+                    ],
+                }
+                for e in reversed(events)
+            ],
+        }
+    ),
     "grafana frames": lambda events: json.dumps(
         {
             "schema": {"fields": [{"name": "labels"}, {"name": "Time"}, {"name": "Line"}]},

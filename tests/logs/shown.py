@@ -239,6 +239,14 @@ SHOWN: dict[str, Writer] = {
     "mail": mail,
     "event viewer": event_viewer,
     "links of terminals": lines(lambda e: f"\x1b]8;;file:///a\x1b\\{logback_line(e)}\x1b]8;;\x1b\\"),
+    "buildkite": per_line(lambda e: e.body, lambda e, p: f"\x1b_bk;t={e.ts_ms}\x07{p}"),
+    "directions of writing": lines(
+        lambda e: (
+            f"\u200e{e.at.month}/\u200e{e.at.day}/\u200e{e.at:%Y} \u200f\u200e{e.at:%I:%M:%S %p} "
+            f"\u202a{e.logger}\u202c {e.body}"
+        )
+    ),
+    "dotnet on systemd": lines(lambda e: f"<6>{iso(e)} {e.logger}[0] {e.body}"),
     "byte order marks": lines(lambda e: f"\ufeff{kafka_line(e)}"),
     "foreman": per_line(lambda e: e.body, lambda e, p: f"\x1b[36m{e.at:%H:%M:%S} worker.1         | \x1b[0m{p}"),
     "rancher": per_line(

@@ -202,6 +202,23 @@ def test_quotes_may_be_entities(head: str, tmp_path: Path) -> None:
     assert found == said(CLIENTS["java"], [e._replace(trace="") for e in told], {"logger", "thread"})
 
 
+def test_directions_of_writing_are_no_part_of_a_time(tmp_path: Path) -> None:
+    """Windows puts their marks between the parts of a date that is copied."""
+    told = events("java")
+    _, (layout,) = read(write(tmp_path / "a.log", SHOWN["directions of writing"](told), told), CLIENTS["java"])
+    assert "date" not in layout.lost
+
+
+@pytest.mark.parametrize("kind", ["classic", "librdkafka"])
+def test_quotes_may_be_set_as_in_print(kind: str, tmp_path: Path) -> None:
+    """As a word processor, a mailer or a chat does."""
+    told, client = events(kind), CLIENTS["java" if kind == "classic" else kind]
+    text = re.sub("'([^'\n]*)'", "\u2018\\1\u2019", JAVA["log4j2"](told))
+    text = re.sub('"([^"\n]*)"', "\u201c\\1\u201d", text).replace('"', "\u201d")
+    found, (layout,) = read(write(tmp_path / "a.log", text, told), client)
+    assert found == said(client, told, set(layout.lost))
+
+
 @pytest.mark.parametrize("name", ["logback", "docker json", "cri", "compose", "syslog 5424", "logstash", "csv"])
 @pytest.mark.loop(3)
 def test_a_file_in_a_learned_layout_may_be_cut_anywhere(name: str, tmp_path: Path) -> None:

@@ -155,11 +155,13 @@ def _cut(text: str) -> object:
 
 _VALUES = frozenset({"stringValue", "intValue", "doubleValue", "boolValue", "bytesValue"})
 _NAMES = ("field", "key", "name", "Name", "Key", "Field")
-_VALUE = frozenset({"value", "Value"})
+_VALUE = frozenset({"value", "Value", "content"})
+_MOST_PROPERTIES = 4
+"""Of a value: its name, and perhaps a type or its place in a text."""
 
 
 def _simplify(found: dict[str, Any]) -> Any:
-    """An object in which the name-value lists of OpenTelemetry and AWS are replaced by plain JSON."""
+    """An object in which the name-value lists of OpenTelemetry, AWS and VMware are replaced by plain JSON."""
     if len(found) == 1:
         (name, value), *_ = found.items()
         if name in _VALUES and not isinstance(value, dict | list):
@@ -171,7 +173,9 @@ def _simplify(found: dict[str, Any]) -> Any:
 
 def _read_name_values(values: list[Any]) -> Any:
     """A list of names and values as an object."""
-    if not values or not all(isinstance(one, dict) and len(one) == 2 and _VALUE & one.keys() for one in values):
+    if not values or not all(
+        isinstance(one, dict) and 2 <= len(one) <= _MOST_PROPERTIES and len(_VALUE & one.keys()) == 1 for one in values
+    ):
         return [_read_name_values(one) if isinstance(one, list) else one for one in values]
     name = next((name for name in _NAMES if name in values[0]), "")
     if not name or not all(isinstance(one.get(name), str) for one in values):

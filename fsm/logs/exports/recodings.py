@@ -104,6 +104,20 @@ def _detect_blanks(head: bytes) -> Recode | None:
 _FEWEST_BLANKS = 5
 
 
+def _detect_quotes(head: bytes) -> Recode | None:
+    """Quotes as word processors and mailers set them: all of them, or the text of an application has some."""
+    if b"\xe2\x80" not in head or len(_SET_QUOTE.findall(head)) < _FEWEST_BLANKS or b'"' in head:
+        return None
+    return lambda parts: (_SET_QUOTE.sub(_plain_quote, part) for part in _split_lines(parts))
+
+
+_SET_QUOTE = re.compile(rb"\xe2\x80(?:([\x98-\x9b])|[\x9c-\x9f])")
+
+
+def _plain_quote(found: re.Match[bytes]) -> bytes:
+    return b"'" if found[1] else b'"'
+
+
 def _detect_padding(head: bytes) -> Recode | None:
     """Lines padded with blanks to the width of a column or a screen."""
     ends = head.count(b" \n") + (head.count(b" \r") if b"\r" in head else 0)
@@ -486,6 +500,7 @@ RECODINGS: Sequence[Recoding] = (
     Recoding("supervisord", _detect_supervisord),
     Recoding("line ends", _detect_line_ends),
     Recoding("blanks", _detect_blanks),
+    Recoding("quotes", _detect_quotes),
     Recoding("padding", _detect_padding),
     Recoding("percents", _detect_percents),
     Recoding("escapes", _detect_escapes),

@@ -195,12 +195,19 @@ def peel_all(text: str, frames: Sequence[Frame]) -> tuple[str | None, list[Peele
     return text, peeled
 
 
-_CODES = re.compile("\x1b\\[[0-9;?]{0,20}[A-Za-z]|\x1b\\([AB0]|\x1b\\][^\x07\x1b]{0,500}(?:\x07|\x1b\\\\)|\0|\ufeff")
+_CODES = re.compile(
+    "\x1b\\[[0-9;?]{0,20}[A-Za-z]|\x1b\\([AB0]|\x1b\\][^\x07\x1b]{0,500}(?:\x07|\x1b\\\\)"
+    "|[\0\ufeff\u200b-\u200f\u202a-\u202e\u2066-\u2069]"
+)
+_TIMED = re.compile("\x1b_bk;t=(\\d{13})\x07")
+"""The time of a line in a job of Buildkite."""
 
 
 def clean(text: str) -> str:
-    """The text without terminal escape codes, NULs and byte order marks, and with no-break spaces replaced by
-    blanks."""
+    """The text without terminal escape codes, NULs, byte order marks and marks of the direction of writing, and with
+    no-break spaces replaced by blanks."""
     if text.isascii() and "\x1b" not in text and "\0" not in text:
         return text
+    if "\x1b_" in text:
+        text = _TIMED.sub(r"\1 ", text)
     return _CODES.sub("", text.replace("\xa0", " "))

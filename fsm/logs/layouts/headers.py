@@ -346,7 +346,7 @@ def _find_syslog_slots(header: Header) -> set[int]:
     for i, token in enumerate(tokens):
         kinds = [one.kind for one in tokens[max(0, i - 2) : i + 1]]
         texts = [one.what for one in tokens[i + 1 : i + 3]]
-        is_host = times == 1 and kinds == ["time", "blank", "word"]
+        is_host = times == 1 and kinds == ["time", "blank", "word"] and texts[:1] == [""]
         is_id = times == 1 and token == ("inner", "[") and kinds[:1] == ["word"] and texts == ["]", ":"]
         found |= {slot} if is_host or is_id else set()
         times += token.kind == "time"
