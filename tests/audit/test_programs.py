@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ import recordings
 from followed import Live, cut, found_at_once
 from transform import entries, when_ms
 
+from fsm.audit import audit_files
 from fsm.audit.findings import FindingKind, Severity
 from fsm.cli import main
 
@@ -86,6 +88,23 @@ def otlp(e: Line) -> str:
     return json.dumps({"resourceLogs": [{"resource": {"attributes": [name]}, "scopeLogs": [scope]}]})
 
 
+def csv_cells(*cells: str) -> str:
+    return ",".join('"' + cell.replace('"', '""') + '"' for cell in cells) + "\n"
+
+
+def titled(title: str) -> Callable[[list[Line]], str]:
+    """A title above what is from another pod than the line before."""
+
+    def write(given: list[Line]) -> str:
+        out: list[str] = []
+        for before, one in pairwise([Line(0, "", ""), *given]):
+            out += [title.format(one.pod)] if before.pod != one.pod else []
+            out.append(one.text + "\n")
+        return "".join(out).lstrip("\n")
+
+    return write
+
+
 MORE: dict[str, Callable[[list[Line]], str]] = {
     "csv": csv_table,
     "otlp": each(otlp),
@@ -93,6 +112,24 @@ MORE: dict[str, Callable[[list[Line]], str]] = {
     "gcp": each(
         lambda e: json.dumps({"resource": {"labels": {"pod_name": e.pod}}, "timestamp": e.iso, "textPayload": e.text})
     ),
+    "a file and a tab": each(lambda e: f"{e.pod}.log\t{e.text}"),
+    "swarm": each(lambda e: f"{e.iso} orders.{PODS.index(e.pod)}.{e.pod[-5:] * 5}@node-1    | {e.text[24:]}"),
+    "datadog": lambda given: (
+        csv_cells("Date", "Host", "Pod Name", "Message")
+        + "".join(csv_cells(e.iso, "node-1", e.pod, e.text) for e in given)
+    ),
+    "gcp csv": lambda given: (
+        'labels."k8s-pod/app",resource.labels.pod_name,textPayload\n'
+        + "".join(csv_cells("orders", e.pod, e.text) for e in given)
+    ),
+    "grafana csv": lambda given: (
+        csv_cells("labels", "Time", "Line")
+        + "".join(csv_cells(json.dumps({"app": "orders", "pod": e.pod}), e.iso, e.text) for e in given)
+    ),
+    "graylog csv": lambda given: (
+        csv_cells("timestamp", "source", "message") + "".join(csv_cells(e.iso, e.pod, e.text) for e in given)
+    ),
+    "dyno": each(lambda e: json.dumps({"dyno": f"worker.{PODS.index(e.pod)}", "ts": e.iso, "message": e.text})),
     "rfc 5424": each(lambda e: f"<134>1 {e.iso[:23]}Z {e.pod} orders 1 - - {e.text}"),
     "time first": each(lambda e: f"{e.iso} {e.pod} orders {e.text}"),
     "pssh": each(lambda e: f"[{e.pod}] {e.text}"),
@@ -253,6 +290,16 @@ def test_a_logger_behind_the_time_is_no_host() -> None:
     rows = {file: [json.loads(row) for row in log.splitlines()] for file, log in logs.items()}
     line = "<6>{timestamp} {name}[0] {message}\n".format_map
     assert judge({f: "".join(map(line, its)).encode() for f, its in rows.items()}) == judge(logs)
+
+
+@pytest.mark.parametrize("title", ["\n==> logs/{}.log <==\n", "{} | CHANGED | rc=0 >>\n"])
+def test_names_may_stand_above_lines(title: str, tmp_path: Path) -> None:
+    """As `tail -f` and Ansible print them."""
+    same = alike(recordings.logs("client")["aiokafka.bounce"])
+    (tmp_path / "all.log").write_text(titled(title)(put_in_one_stream(same)))
+    audit = audit_files([tmp_path / "all.log"])
+    found = Counter((one.kind, one.severity, one.start_ms, one.end_ms, one.partitions) for one in audit.findings)
+    assert (found, len({key.member for key in audit.members.values()}), len(audit.seen)) == judge(same)
 
 
 RELAYS: dict[str, Callable[[Line, str], str]] = {

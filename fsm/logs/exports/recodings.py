@@ -272,6 +272,32 @@ def _join_output(text: bytes, held: dict[bytes, bytes], feed: bytes) -> Iterator
 
 _MOST_PROGRAMS = 1000
 
+_TITLE = re.compile(rb"(?m)^(?:==> ((?=\S*[./])\S{1,200}) <==|(\S{1,100}) \| [A-Z]{2,9} \| rc=\d{1,3} >>)\r?$\n?")
+
+
+def _detect_titles(head: bytes) -> Recode | None:
+    """Lines of several files below the names of these, as `tail -f` prints them, or of hosts, as Ansible does."""
+    if not (b"==> " in head or b" >>" in head) or not (found := list(islice(_TITLE.finditer(head), _FEWEST_FRAMES))):
+        return None
+    first = found[0].start() == 0
+    return _name_lines if first or len({one[1] or one[2] for one in found}) > 1 else None
+
+
+def _name_lines(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Each line behind the name above it. `tail` prints an empty line before each name."""
+    name, rest = b"", b""
+    for part in _split_lines(parts):
+        text = rest + part
+        rest = b"\n" if text.endswith(b"\n\n") else b""
+        out: list[bytes] = []
+        for line in text.removesuffix(rest).replace(b"\n\n==> ", b"\n==> ").splitlines(keepends=True):
+            if title := _TITLE.match(line):
+                name = (title[1] or title[2]) + b" | "
+            else:
+                out.append(name + line)
+        yield b"".join(out)
+
+
 _OUTPUT = re.compile(rb"<system-(?:out|err)>(?:<!\[CDATA\[)?|(?:\]\]>)?</system-(?:out|err)>")
 
 
@@ -498,6 +524,7 @@ RECODINGS: Sequence[Recoding] = (
     Recoding("control characters", _detect_controls),
     Recoding("octet counting", _detect_octets),
     Recoding("supervisord", _detect_supervisord),
+    Recoding("titles", _detect_titles),
     Recoding("line ends", _detect_line_ends),
     Recoding("blanks", _detect_blanks),
     Recoding("quotes", _detect_quotes),

@@ -405,7 +405,8 @@ class Csv(NamedTuple):
         rows = list(_read_rows([line], self.delimiter))
         if len(rows) != 1 or len(rows[0]) != len(self.names) or tuple(rows[0]) == self.names:
             return None
-        return "", dict(zip(self.names, rows[0], strict=True))
+        cells = dict(zip(self.names, rows[0], strict=True))
+        return "", cells | {name: _read_labels(cells[name]) for name in _LABELS if name in cells}
 
     def closer(self) -> Closer:
         """A row is complete when its quotes are closed."""
@@ -417,6 +418,17 @@ class Csv(NamedTuple):
             return quotes % 2 == 0
 
         return is_closed
+
+
+_LABELS = ("labels", "tags", "attributes")
+
+
+def _read_labels(cell: str) -> object:
+    """The labels in a cell, as Grafana writes those of Loki: an object."""
+    try:
+        return json.loads(cell) if cell.startswith("{") else cell
+    except (ValueError, RecursionError):
+        return cell
 
 
 class Pretty(NamedTuple):
@@ -491,7 +503,7 @@ def find_csv(text: str) -> Csv | None:
         width = len(rows[0]) if rows else 0
         if width < 2 or len(rows) < 2 or sum(len(row) == width for row in rows[:-1]) < 0.98 * (len(rows) - 1):
             continue
-        named = all(re.fullmatch(r"[@\w .:/()\[\]#-]{1,80}", cell) for cell in rows[0]) and len(set(rows[0])) == width
+        named = all(re.fullmatch(r"[@\w .:/()\[\]#\"-]{1,80}", cell) for cell in rows[0]) and len(set(rows[0])) == width
         named = named and not any(stamps.ANY.search(cell) for cell in rows[0])
         if not named and len(rows) + sum(cell.count("\n") for row in rows for cell in row) <= text.count("\n") / 2:
             continue  # what follows is no table

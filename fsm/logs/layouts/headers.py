@@ -258,16 +258,16 @@ def find_program(paths: Iterable[str]) -> Names:
     return Names((), False)
 
 
-_POD = re.compile(r"(?:.*[._])?pod(?:[._]?(?:name|id|uid))?|.*podname")
+_POD = re.compile(r"(?:.*[._])?pod(?:[._ ]?(?:name|id|uid))?|.*podname|dyno")
 _CONTAINER = re.compile(
-    r"(?:.*[._])?container(?:[._]?(?:name|id))?|(?:.*[._@])?log_?stream(?:_?name)?|(?:.*[._])?alloc(?:ation)?[._]?id"
+    r"(?:.*[._])?container(?:[._ ]?(?:name|id))?|(?:.*[._@])?log_?stream(?:_?name)?|(?:.*[._])?alloc(?:ation)?[._]?id"
     r"|(?:.*[._])?service[._]instance[._]id"
 )
 _JOURNALD = re.compile("_pid|_hostname")
 _PROCESS = re.compile(
     r"(?:(?:resource|attributes|labels|fields|agent|process|_around|stream|event|syslog|cloud)[._])*"
     r"(?:_?(?:source_?)?host(?:[._]?(?:host)?name)?|_?pid|process_?id|_systemd_unit|roleinstance|instance(?:[._]?id)?"
-    r"|_stream|(?:log[._])?file[._]path)"
+    r"|_stream|(?:log[._])?file[._]path|source)"
 )
 
 
@@ -284,11 +284,14 @@ def find_program_slots(header: Header, lines: Iterable[str], *, timed: bool = Fa
         values = [row[i].strip() for row in rows] if role in ("word", "logger") else []
         if sum('="' in value and bool(find_program(_read_labels(value)).places) for value in values) > len(values) / 2:
             found.append((i, False))
-        elif i < last and (
-            _measure_share(values, _POD_NAME) > 0.5
-            or (i == 0 and _is_column(header, values))
-            or (i in procfile and _measure_share(values, _PROCFILE_NAME) > 0.5)
-        ):
+        elif (
+            i < last
+            and (
+                _measure_share(values, _POD_NAME) > 0.5
+                or (i == 0 and _is_column(header, values))
+                or (i in procfile and _measure_share(values, _PROCFILE_NAME) > 0.5)
+            )
+        ) or _measure_share(values, _TASK_NAME) > 0.5:
             found.append((i, True))
         elif (i < last and _measure_share(values, _PROCESS_NAME) > 0.5) or (i in syslog and values):
             found.append((i, False))
@@ -301,6 +304,8 @@ _POD_NAME = re.compile(
 """As `kubectl` writes it, or as a deployment names it, with its namespace or container."""
 _PROCFILE_NAME = re.compile(r"[a-z][a-z0-9_-]{0,60}\.\d{1,4}\Z", re.ASCII)
 """As processes of a Procfile are named: `worker.1`."""
+_TASK_NAME = re.compile(r"[\w.-]{1,100}\.\d{1,5}\.[a-z0-9]{25}(?:@\S{1,100})?\Z", re.ASCII)
+"""As Docker names the tasks of a service, wherever it stands: `orders.1.` and an id, perhaps with the node."""
 _PROCESS_NAME = re.compile(
     r"(?=\S*\d)(?:[a-zA-Z][a-zA-Z0-9]*[-_.@/][\w.@/-]+|[0-9a-f]{12}(?:[0-9a-f]{52})?)\Z", re.ASCII
 )
@@ -321,14 +326,15 @@ def _find_procfile_slots(header: Header) -> set[int]:
 
 def _is_column(header: Header, values: Sequence[str]) -> bool:
     """Whether the line begins with a word before a bar, as `docker compose` prints the container, with a number between
-    bars, as `pm2` does, or with the name of a file and a colon, as `grep` does."""
+    bars, as `pm2` does, or with the name of a file and a colon, as `grep` does, or a blank."""
     word, *behind = [(token.kind, token.what if token.kind == "text" else "") for token in header.tokens[:5]]
     if word != ("word", ""):
         return False
     is_bar = sorted(behind[:2]) == [("blank", ""), ("text", "|")] or (
         behind == [("text", "|"), ("word", ""), ("blank", ""), ("text", "|")] and _measure_share(values, _NUMBER) > 0.5
     )
-    return is_bar or (behind[:1] == [("text", ":")] and _measure_share(values, _FILE_NAME) > 0.5)
+    is_apart = behind[:1] in ([("text", ":")], [("blank", "")])
+    return is_bar or (is_apart and _measure_share(values, _FILE_NAME) > 0.5)
 
 
 _NUMBER = re.compile(r"\d{1,4}\Z")
