@@ -485,6 +485,17 @@ def test_a_header_that_names_the_logger_has_no_line_above(tmp_path: Path) -> Non
     assert layout.pattern == "%{level}:%{logger}:%{message}"
 
 
+def test_times_above_messages_are_found_in_a_sample_with_gaps(tmp_path: Path) -> None:
+    """Erlang's logger; of a long file only lines near those of clients are looked at."""
+    told = tuple(librdkafka_events(logs("librdkafka")["k_x03_coop_maxpoll"]["B.log"]))
+    text = "".join(
+        f"=INFO REPORT==== {e.at:%d-%b-%Y::%H:%M:%S}.{e.ts_ms % 1000:03} ===\n    {e.body}\n\n" for e in told
+    )
+    found, (layout,) = read(write(tmp_path / "a.log", text, told), CLIENTS["librdkafka"])
+    assert layout.lost == ("logger", "thread", "zone")
+    assert found == said(CLIENTS["librdkafka"], told, {"logger", "thread"})
+
+
 def test_a_traceback_of_python_is_not_upside_down() -> None:
     """The error stands below its frames."""
     told = events("java")

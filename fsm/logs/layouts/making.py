@@ -172,8 +172,9 @@ def find_two_line_headers(
     found = find_commonest(map(split, both), most=1) if both else []
     fits = sum(found[0].pattern.match(text) is not None for text in both) if found else 0
     known = {role for header in headers for role in header.roles}
-    is_more = fits > 0.6 * len(hits) and {"time", "logger"} & (set(found[0].roles) - known)
-    return found if is_more else headers
+    # In a sample the line above may have been left out, so that another message stands there.
+    are_most = fits > 0.6 * len(both) and len(both) > 0.5 * len(hits)
+    return found if are_most and {"time", "logger"} & (set(found[0].roles) - known) else headers
 
 
 _INDENTED = re.compile(r"[ \t]+\S|Caused by: |Suppressed: |[\w$]{1,100}\.[\w$.]{1,200}(?:Exception|Error)(?::|\s*\Z)")
