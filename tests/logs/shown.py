@@ -11,6 +11,7 @@ from itertools import pairwise
 from textwrap import TextWrapper
 from xml.sax.saxutils import escape
 
+import yaml
 from logs.wrappers import Event, Writer, csv_cell, iso, kafka_line, lines, logback_line, per_line, spring_line
 
 Line = Callable[[Event], str]
@@ -236,6 +237,9 @@ SHOWN: dict[str, Writer] = {
     "bulk": bulk,
     "blanks that are kept": kept_blanks,
     "loki push": pushed,
+    "aws yaml": lambda events: yaml.safe_dump(
+        {"events": [{"eventId": f"{i}", "message": kafka_line(e), "timestamp": e.ts_ms} for i, e in enumerate(events)]}
+    ),
     "mail": mail,
     "event viewer": event_viewer,
     "links of terminals": lines(lambda e: f"\x1b]8;;file:///a\x1b\\{logback_line(e)}\x1b]8;;\x1b\\"),

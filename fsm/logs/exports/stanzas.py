@@ -176,9 +176,7 @@ def _parse_scalar(first: str, more: list[str]) -> str:
     text = first
     for line in map(str.strip, more):
         broken = text.endswith("\\") and first.startswith('"')
-        text = (
-            text[:-1] + line.removeprefix("\\") if broken else f"{text}\n" if not line else f"{text.rstrip(' ')} {line}"
-        )
+        text = text[:-1] + _BLANK.sub("", line) if broken else f"{text}\n" if not line else f"{text.rstrip(' ')} {line}"
     text = text.replace("\n ", "\n").strip()
     if len(text) > 1 and text[0] == text[-1] == "'":
         return text[1:-1].replace("''", "'")
@@ -188,6 +186,10 @@ def _parse_scalar(first: str, more: list[str]) -> str:
         except ValueError:
             return text[1:-1]
     return text
+
+
+_BLANK = re.compile(r"\A\\(?= )")
+"""What keeps the blank at the beginning of a line."""
 
 
 def find_stanzas(head: bytes) -> Stanzas | None:
