@@ -842,6 +842,19 @@ def test_damaged_files_raise_nothing(
     read(path, CLIENTS["java"])
 
 
+@pytest.mark.parametrize(("name", "cut"), [("elastic search hits", 2000), ("loki push", 300), ("new relic", 900)])
+def test_a_document_that_ends_in_the_middle_is_told(name: str, cut: int, tmp_path: Path) -> None:
+    """What stands before is read; what follows a whole one, as the prompt of a shell, is none."""
+    told = events("info")
+    text = {**TOOLS, **SHOWN, **EXPORTS}[name](told).rstrip("\n")
+    ends = {"whole": text, "with a prompt": f"{text}\n$ ls [a-", "cut": text[:-cut]}
+    pieces = {end: write(tmp_path / end, content, told) for end, content in ends.items()}
+    found = {end: read_piece(Piece(str(path), 0, WHOLE), formats(), UTC).summary for end, path in pieces.items()}
+    assert (found["whole"].error, found["with a prompt"].error) == ("", "")
+    assert found["cut"].error.endswith("its JSON ends in the middle")
+    assert 0 < found["cut"].entries < found["whole"].entries
+
+
 def test_deep_objects_are_bounded(tmp_path: Path) -> None:
     """JSON of any depth, and with very many fields."""
     deep = '{"a":' * 5000 + "1" + "}" * 5000

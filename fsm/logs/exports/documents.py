@@ -42,6 +42,10 @@ class Document(NamedTuple):
         found = _sort_streams(_find_arrays(_load(text.decode("utf-8", "replace"))).get(self.path, []))
         return [json.dumps(one).encode() for one in found] or [text]
 
+    def is_cut(self, text: bytes) -> bool:
+        """Whether a document ends in the middle."""
+        return text.lstrip()[:1] in (b"{", b"[") and _count_open(text) > 0
+
 
 def _sort_streams(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Sorts the entries of streams, which Loki returns one after another, each newest first, by time; also those of

@@ -39,15 +39,24 @@ def find_table(head: bytes) -> Table | None:
     )
 
 
-def rows_of(runs: Iterable[Run], table: Table | None) -> Iterator[tuple[int, int, bytes, bool]]:
+class End:
+    """How a text ended."""
+
+    is_cut = False
+    """In the middle of a document."""
+
+
+def rows_of(runs: Iterable[Run], table: Table | None, end: End | None = None) -> Iterator[tuple[int, int, bytes, bool]]:
     """Lines with their positions; or the rows of a table, each converted to a line if one text contains several."""
     row: list[bytes] = []
+    last = b""
     begin, first, cut = 0, 0, False
     closed, begins = _get_borders(table)
     longest = _LONGEST_DOCUMENT if isinstance(table, Document | XmlEvents) else ENTRY_LIMIT
 
     def read_rows() -> Iterator[tuple[int, int, bytes, bool]]:
-        text = b"\n".join(row)
+        nonlocal last
+        text = last = b"\n".join(row)
         if table is None or isinstance(table, Csv):
             yield begin, first, text, cut
             return
@@ -73,6 +82,8 @@ def rows_of(runs: Iterable[Run], table: Table | None) -> Iterator[tuple[int, int
                 row = []
     if row:
         yield from read_rows()
+    if end is not None and isinstance(table, Document):
+        end.is_cut = not cut and table.is_cut(last)
 
 
 def _get_borders(table: Table | None) -> tuple[Closer, _Begins]:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fsm.logs import Client, Format
-from fsm.logs.exports.tables import Table, rows_of
+from fsm.logs.exports.tables import End, Table, rows_of
 from fsm.logs.layouts.frames import GAP, Named, Peeled, clean
 from fsm.logs.layouts.layout import Layout
 from fsm.logs.reading.beginnings import LONGEST, Beginnings
@@ -180,10 +180,12 @@ class _Streams:
 def assemble_streams(
     runs: Iterable[Run], layouts: Sequence[Layout], formats: Sequence[Format], table: Table | None = None
 ) -> Iterator[Entry]:
-    """Entries and orphans, in the order in which they end."""
+    """Entries and orphans, in the order in which they end. Raises EOFError behind them if a document ends in the
+    middle."""
     streams = _Streams(layouts, formats)
     tables = [frame for layout in layouts for frame in layout.frames if isinstance(frame, Named)]
-    for offset, number, line, cut in rows_of(runs, table):
+    end = End()
+    for offset, number, line, cut in rows_of(runs, table, end):
         if any(frame.is_header(line) for frame in tables):
             continue
         found = streams.look(line)
@@ -192,6 +194,8 @@ def assemble_streams(
         else:
             yield from streams.take(streams.place(offset, number, line, cut, found))
     yield from streams.finish()
+    if end.is_cut:
+        raise EOFError("its JSON ends in the middle")
 
 
 _BEGINS, _CONTINUES, _OTHER = range(3)
