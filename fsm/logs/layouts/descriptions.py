@@ -47,8 +47,10 @@ def drop_false_parts(layout: Layout, lines: Sequence[str], clients: tuple[Client
         some = [f"{above}\n{line}" for above, line in pairwise(lines) if line in some]
 
     def count_understood(tried: Layout) -> int:
+        """Less those that a client refuses."""
         messages = (tried.message(line, tried.clock.zone) for line in some)
-        return sum(found is not None and any(one.understand(found[0]) for one in clients) for found in messages)
+        found = ([one.understand(message[0]) for one in clients] for message in messages if message is not None)
+        return sum(1 if any(its) else -(None in its) for its in found)
 
     most = count_understood(layout)
     if most == len(some):

@@ -169,8 +169,8 @@ def find_two_line_headers(
     headers of one line do not; else these."""
     marked = frozenset(seen.marked)
     both = [f"{seen.lines[i - 1]}\n{before}" for i, before in hits if i and i - 1 not in marked]
-    found = find_commonest(map(split, both), most=1) if both else []
-    fits = sum(found[0].pattern.match(text) is not None for text in both) if found else 0
+    found = find_commonest(map(split, both)) if both else []
+    fits = sum(any(one.pattern.match(text) for one in found) for text in both)
     known = {role for header in headers for role in header.roles}
     # In a sample the line above may have been left out, so that another message stands there.
     are_most = fits > 0.6 * len(both) and len(both) > 0.5 * len(hits)
