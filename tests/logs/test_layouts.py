@@ -843,8 +843,8 @@ def test_damaged_files_raise_nothing(
 
 
 @pytest.mark.parametrize(("name", "cut"), [("elastic search hits", 2000), ("loki push", 300), ("new relic", 900)])
-def test_a_document_that_ends_in_the_middle_is_told(name: str, cut: int, tmp_path: Path) -> None:
-    """What stands before is read; what follows a whole one, as the prompt of a shell, is none."""
+def test_a_document_that_is_cut_is_read_as_far_as_it_goes_and_told(name: str, cut: int, tmp_path: Path) -> None:
+    """JSON that ends in the middle of an object; what follows a whole document, as the prompt of a shell, is none."""
     told = events("info")
     text = {**TOOLS, **SHOWN, **EXPORTS}[name](told).rstrip("\n")
     ends = {"whole": text, "with a prompt": f"{text}\n$ ls [a-", "cut": text[:-cut]}
@@ -852,7 +852,7 @@ def test_a_document_that_ends_in_the_middle_is_told(name: str, cut: int, tmp_pat
     found = {end: read_piece(Piece(str(path), 0, WHOLE), formats(), UTC).summary for end, path in pieces.items()}
     assert (found["whole"].error, found["with a prompt"].error) == ("", "")
     assert found["cut"].error.endswith("its JSON ends in the middle")
-    assert 0 < found["cut"].entries < found["whole"].entries
+    assert 0 < found["cut"].records < found["whole"].records
 
 
 def test_deep_objects_are_bounded(tmp_path: Path) -> None:
@@ -945,15 +945,6 @@ def test_days_stand_before_months_where_one_date_of_the_file_says_so(tmp_path: P
         path = write(tmp_path / f"{days}.log", TOOLS["uk date"](told), told)
         found, _ = read(path, CLIENTS["java"])
         assert {datetime.fromtimestamp(one.ts_ms / 1000, UTC).day for one in found} == {want}
-
-
-def test_a_document_that_is_cut_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
-    """JSON that ends in the middle of an object."""
-    told = events("info")
-    text = TOOLS["elastic search hits"](told)
-    found, _ = read(write(tmp_path / "a.log", text[: len(text) * 2 // 3], told), CLIENTS["java"])
-    whole = said(CLIENTS["java"], told, {"thread"})
-    assert 0 < len(found) < len(whole)
 
 
 @pytest.mark.parametrize(
