@@ -208,7 +208,23 @@ def numbered_lines(column: str, line: Line) -> Writer:
     return lambda events: "".join(f"{column.format(i)}{part}\n" for i, (_, part) in enumerate(printed(events, line), 1))
 
 
+def template(e: Event) -> dict[str, object]:
+    """A message before its arguments are put in."""
+    found = re.match(r"(.*?partitions?\W* )(.+?)( from .*)?\Z", e.text)
+    text, arguments = (f"{found[1]}{{}}{found[3] or ''}", [found[2]]) if found else (e.text, [])
+    return {"timestamp": e.ts_ms, "threadName": e.thread, "loggerName": e.logger, "message": text} | {
+        "arguments": arguments,
+        "throwable": {"message": e.trace} if e.trace else None,
+    }
+
+
 SHOWN: dict[str, Writer] = {
+    "logback json": lines(lambda e: json.dumps({"sequenceNumber": 1, "context": {"name": "default"}} | template(e))),
+    "formatted messages": lines(lambda e: json.dumps(template(e) | {"arguments": None, "formattedMessage": e.text})),
+    "cat -v": per_line(
+        lambda e: f"^[[2m{iso(e)}^[[0m ^[[32m{e.level:>5}^[[0m ^[[36m{e.logger}^[[0m : {e.body}".replace("\t", "^I"),
+        lambda _, p: p,
+    ),
     "cat -n": numbered_lines("{:6d}\t", kafka_line),
     "less -N": numbered_lines("{:7d} ", logback_line),
     "bat": numbered_lines("{:4d} │ ", kafka_line),

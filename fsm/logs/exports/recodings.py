@@ -177,13 +177,17 @@ def _unescape(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _detect_controls(head: bytes) -> Recode | None:
-    """Tabs between columns, and colours, as rsyslog writes control characters: `#011`, `#033`."""
-    if head.count(b"#0") < _FEWEST_ENDS or head.count(b"#011") + head.count(b"#033") < _FEWEST_ENDS:
+    """Tabs between columns, and colours, as rsyslog writes control characters, `#011` and `#033`, or `cat -v`, `^I` and
+    `^[`."""
+    if head.count(b"#0") < _FEWEST_ENDS and head.count(b"^[[") < _FEWEST_ENDS:
         return None
-    return lambda parts: (_OCTAL.sub(lambda one: bytes([int(one[1], 8)]), part) for part in _split_lines(parts))
+    if sum(map(head.count, (b"#011", b"#033", b"^[["))) < _FEWEST_ENDS:
+        return None
+    return lambda parts: (_CONTROL_SIGN.sub(lambda one: _CONTROL_OF[one[0]], part) for part in _split_lines(parts))
 
 
-_OCTAL = re.compile(rb"#(011|033)")
+_CONTROL_SIGN = re.compile(rb"#0(?:11|33)|\^(?:I|\[(?=\[))")
+_CONTROL_OF = {b"#011": b"\t", b"^I": b"\t", b"#033": b"\x1b", b"^[": b"\x1b"}
 
 
 # -- frames -------------------------------------------------------------------------------------------------

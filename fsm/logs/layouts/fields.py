@@ -139,6 +139,19 @@ def _is_bytes(value: list[Any]) -> bool:
     return len(value) > 1 and all(type(one) is int and 0 <= one < 256 for one in value)
 
 
+def fill(template: str, arguments: object) -> str:
+    """A template of SLF4J with its arguments, which Logback's `JsonEncoder` writes beside it; the template if they do
+    not fit.
+
+    >>> fill("Revoke {} of {}", ["a-0", "g"]), fill("Revoke {}", None)
+    ('Revoke a-0 of g', 'Revoke {}')
+    """
+    first, *others = template.split("{}")
+    if not isinstance(arguments, list) or len(arguments) < len(others):
+        return template
+    return first + "".join(f"{text_of(one)}{part}" for one, part in zip(arguments, others, strict=False))
+
+
 def text_of(value: object) -> str:
     """A scalar as text; empty for None and booleans."""
     if isinstance(value, str):

@@ -149,6 +149,7 @@ def _peel(frame: Named, line: str) -> Peeled | None:
     text = structured.value_at(values, roles.text)
     if not isinstance(text, str):
         return None
+    text = structured.fill(text, values.get("arguments")) if "{}" in text else text
     text = clean(structured.text_of(text)).replace("\r\n", "\n")  # JSON escapes the codes of a terminal
     texts = {role: structured.text_of(structured.value_at(values, path)) for role, path in frame.paths}
     time: object = _epoch_time(values, roles.time) if roles.time else None

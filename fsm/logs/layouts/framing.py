@@ -148,11 +148,13 @@ def _find_text_path(rows: Sequence[Mapping[str, Any]], clients: tuple[Client, ..
                 find_begin(first, min(mark, len(first)), client) is not None for client, mark in marks
             )
             ever = ever or known
-            scores[path] += 1 + 10 * known + 5 * (path.lower() in _TEXT_NAMES) + 5 * ("full" in path)
+            scores[path] += 1 + 10 * known + 5 * (path.lower() in _TEXT_NAMES) + 6 * (_WHOLE.search(path) is not None)
     return scores.most_common(1)[0][0] if scores else "", ever
 
 
 _TEXT_NAMES = ("message", "msg", "log")
+_WHOLE = re.compile("full|(?i:formatted|rendered)")
+"""Beside a text that is the beginning of the message, or a template for it."""
 _PROBES = 12
 
 

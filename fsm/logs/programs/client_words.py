@@ -104,8 +104,8 @@ def _values(match: re.Match[str]) -> dict[str, Any] | None:
 
 
 GROUP = r"(?P<group>[^\n]{1,300}?)"
-LAST_GROUP = r"(?P<group>\S{1,300}?(?: [A-Za-z0-9_][\w.-]{0,99}){0,9}?)"
-"""At the end of a message: brackets, fields and dashes behind it are what a logger puts there."""
+LAST_GROUP = r"(?P<group>[^\s\"'()\[\]{}<>,;]{1,300}?(?: [A-Za-z0-9_][\w.-]{0,99}){0,9}?)"
+"""At the end of a message: brackets, quotes, fields and dashes behind it are what a logger puts there."""
 EPOCH = r"(?P<epoch>-?\d{1,9})"
 
 
