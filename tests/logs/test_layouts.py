@@ -501,6 +501,17 @@ def test_times_above_messages_are_found_in_a_sample_with_gaps(tmp_path: Path) ->
     assert found == said(CLIENTS["librdkafka"], told, {"logger", "thread"})
 
 
+@pytest.mark.parametrize("behind", [" @ {}", " [{}]", " ({1}) [{0}]", " time={}"])
+@pytest.mark.parametrize("kind", ["java", "librdkafka"])
+def test_a_time_may_stand_behind_messages(kind: str, behind: str, tmp_path: Path) -> None:
+    """And nowhere else."""
+    told = tuple(e._replace(trace="") for e in events(kind) if "\n" not in e.text)
+    text = "".join(f"{e.level} {e.logger} - {e.text}{behind.format(iso(e, ' '), e.logger)}\n" for e in told)
+    found, (layout,) = read(write(tmp_path / "a.log", text, told), CLIENTS[kind])
+    assert "time" not in layout.lost
+    assert found == said(CLIENTS[kind], told, {"thread"} | set(layout.lost))
+
+
 def test_a_traceback_of_python_is_not_upside_down() -> None:
     """The error stands below its frames."""
     told = events("java")

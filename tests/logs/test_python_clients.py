@@ -104,7 +104,7 @@ def test_a_message_that_ends_otherwise_is_not_understood(client: ModuleType) -> 
 
 @pytest.mark.parametrize("client", [aiokafka, kafka_python])
 @pytest.mark.parametrize(
-    "behind", [' {"seq":11} {"uid":"3c"}', " [12 ms]", " - [main] consumer", ", app=orders", "; a: 5", "\\")"]
+    "behind", [' {"seq":11} {"uid":"3c"}', " [12 ms]", " - [main] consumer", ", app=orders", "; a: 5", "')"]
 )
 def test_what_a_logger_puts_behind_a_group_is_no_part_of_it(behind: str, client: ModuleType) -> None:
     """Each line would be of a group of its own, in which nothing happens."""

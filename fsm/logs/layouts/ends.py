@@ -11,6 +11,7 @@ from itertools import chain, pairwise
 
 from fsm.logs import Client, Message
 from fsm.logs.layouts import fields as structured
+from fsm.logs.layouts import stamps
 from fsm.logs.layouts.headers import CLOSING, HEADER_LIMIT, SLOTS, Header, Token, find_commonest, score_logger, split
 from fsm.logs.reading.entries import CONTINUES
 from fsm.trace import TraceRecord
@@ -42,6 +43,9 @@ def closes_before_fields(after: Header | None) -> bool:
 
 def _find_behind(texts: Sequence[str], headers: Sequence[Header]) -> Header | None:
     """The end of the texts without what closes a message."""
+    if not any("time" in header.roles for header in headers) and (time := _find_time(texts)) is not None:
+        inner = _find_behind([strip_end(time.tokens, text) for text in texts], [*headers, time])
+        return Header((*inner.tokens, *time.tokens), (*inner.roles, *time.roles)) if inner is not None else time
     best = _find_bracketed(texts) or _find_stamp(texts) or _find_elapsed(texts)
     if best is not None:
         return best
@@ -263,6 +267,22 @@ def _find_stamp(whole: Sequence[str]) -> Header | None:
     return Header((Token("blank", ""), Token("time", "epoch")), ("time",)) if fits else None
 
 
+def _find_time(whole: Sequence[str]) -> Header | None:
+    """A time at the end of nearly all lines, of which it is the only one."""
+    tails = [tail for line in whole if (tail := _cut_time(line.rstrip()[-_CLOSING_LENGTH:]))]
+    if len(tails) < max(_FEWEST_CLOSED, 0.9 * len(whole)):
+        return None
+    best = find_commonest(map(split, tails), most=1)[0]
+    return best if "time" in best.roles else None
+
+
+def _cut_time(text: str) -> str:
+    """The time at the end of a text, with what separates it from the message; empty if there is none."""
+    found = next((match for match in stamps.find(text) if _CLOSES_TIME.match(text, match.end())), None)
+    opened = _OPENS_TIME.search(text[: found.start()]) if found is not None else None
+    return text[opened.start() :] if opened is not None else ""
+
+
 def _find_elapsed(whole: Sequence[str]) -> Header | None:
     """The time since the previous line at the end of most lines, as written by Node's `debug`: ` +3ms`."""
     ended = sum(_SINCE.search(line[-_CLOSING_LENGTH:]) is not None for line in whole)
@@ -280,6 +300,8 @@ def _find_markup(whole: Sequence[str]) -> str:
     return text if count >= max(_FEWEST_CLOSED, 0.6 * len(whole)) else ""
 
 
+_CLOSES_TIME = re.compile(r"[\])>\"']{0,2}\Z")
+_OPENS_TIME = re.compile(rf"[ \t]+(?:(?:@|at|on|{_DASH})[ \t]*)?(?:\w{{1,20}}=)?[\[(<\"']{{0,2}}\Z")
 _EPOCH_BEHIND = re.compile(r"\t1\d{9,18}\Z", re.ASCII)
 _SINCE = re.compile(r" \+\d+(?:ms|[smhd])[ \t]*\Z", re.ASCII)
 _MARKUP = re.compile(r"(?:\s*(?:</[a-z]\w{0,20}>|<br ?/?>))+\s*\Z| ?[$|]\Z", re.IGNORECASE)

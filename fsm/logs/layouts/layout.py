@@ -117,6 +117,7 @@ class Layout:
         """Whether a field, or the text before the fields or the message, is a time."""
         named = [frame for frame in self.frames if isinstance(frame, Named)]
         headers = [*self.headers, *(frame.before for frame in named if frame.before is not None)]
+        headers += [end for end in (self.after, *self.ends) if end is not None]
         parts = any(isinstance(frame, Parts) for frame in self.frames)
         return parts or any(frame.roles.time for frame in named) or any("time" in one.roles for one in headers)
 
@@ -195,7 +196,8 @@ class Layout:
         if behind:
             values |= {role: _LINE_NUMBER.sub("", word.strip()) for role, word in behind if role in values}
             at = len(times) - 1 if len(times) > 1 else len(times)  # the innermost timestamp stays last
-            times[at:at] = [(word, "epoch") for role, word in behind if role == "time"]
+            rows = after.rows if after is not None else ()
+            times[at:at] = [(word, row) for (role, word), row in zip(behind, rows, strict=True) if role == "time"]
         text = self._unescape(text)
         for one in reversed(peeled):
             values = {role: value or getattr(one, role) for role, value in values.items()}

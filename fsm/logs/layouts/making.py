@@ -168,7 +168,12 @@ def find_two_line_headers(
     """The header whose first part is on a separate line above the message, if that tells a time or logger which these
     headers of one line do not; else these."""
     marked = frozenset(seen.marked)
-    both = [f"{seen.lines[i - 1]}\n{before}" for i, before in hits if i and i - 1 not in marked]
+    complete = [header for header in headers if {"level", "logger", "thread"} & set(header.roles)]
+    both = [
+        f"{seen.lines[i - 1]}\n{before}"
+        for i, before in hits
+        if i and i - 1 not in marked and not any(one.pattern.match(seen.lines[i - 1]) for one in complete)
+    ]
     found = find_commonest(map(split, both)) if both else []
     fits = sum(any(one.pattern.match(text) for one in found) for text in both)
     known = {role for header in headers for role in header.roles}
