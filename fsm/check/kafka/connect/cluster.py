@@ -110,6 +110,8 @@ def connect(
     context = Context(NOW, coordinator_dialect(coordinator), CLASSIC_SETTINGS)
     hub, asked = _Coordinator(names, None, context), _ClusterProperties(names, 0)
     asked.balanced = ("units",) if Rule.TOTAL_BALANCE in rules else ("connectors", "tasks")
+    if {*protocols} == {"eager"}:  # connectors and tasks are dealt in one go
+        asked.balanced = "connectors", "tasks", "units"
     settings = ", ".join(f"{name} with {count} tasks" for name, count in sorted(connectors.items()))
     begins = scenario or ("from where they have settled" if settled else "")
     by = "" if rules is SHIPPED else f"profile {rules.name}"
