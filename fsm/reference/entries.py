@@ -713,7 +713,8 @@ MEMBER = Section(
         "owned once every callback has returned. | H17, and a fatal error while leaving\nI35 A member that "
         "learns that it was fenced, or is not a member, has no epoch above 0.\nI36 Outside the group, only a "
         "poll starts a join. | by design in the dialect `document`\nI37 Once a lost or final revoked "
-        "callback is asked for, nothing may be fetched. | before 4.3.0\n"
+        "callback is asked for, nothing may be fetched. | before 4.3.0\nI38 A member whose membership has ended "
+        "gets a lost callback, any other one a revoked callback.\n"
     ),
     (
         "tests/member/test_walk.py::test_what_holds_always_holds_in_a_walk",
@@ -732,8 +733,8 @@ GROUP = Section(
         "members.\n4 previous epoch <= member epoch <= target epoch <= group epoch.\n5 A member in "
         "UNREVOKED_PARTITIONS has something pending, any other has nothing. | a static member that is "
         "away\n6 A member that reached the target epoch and is STABLE holds nothing beyond its target.\n7 A "
-        "member in UNRELEASED_PARTITIONS at the target epoch lacks some of its target, which others held. | "
-        "before 4.2.0 (F6)\n8 The group's state follows from its epochs and members.\n9 In a STABLE group "
+        "member enters UNRELEASED_PARTITIONS at the target epoch, and lacks some of its target, which others "
+        "held. | before 4.2.0 (F6)\n8 The group's state follows from its epochs and members.\n9 In a STABLE group "
         "every member holds its target. | while a pattern is not resolved\n10 In a STABLE group every "
         "partition of a subscribed topic is held. | while a pattern is not resolved\n11 Targets are disjoint "
         "and belong to members.\n12 A new target names only topics that its member subscribes to.\n13 Each "

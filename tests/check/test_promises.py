@@ -30,6 +30,8 @@ from fsm.coordinator.model.step import Refused
 from fsm.member.classic import assignors as of_members
 from fsm.member.classic import decisions
 from fsm.member.classic.heartbeat import Heartbeats
+from fsm.member.consumer.effects import Effects
+from fsm.member.events import ListenerMethod
 from fsm.member.timers import NEVER
 from fsm.protocol.error_codes import ErrorCode
 
@@ -113,6 +115,13 @@ def nobody_keeps_what_it_claims() -> Patches:
     return [replace_function(of_members.assign_cooperative_sticky, assign)]
 
 
+def what_is_lost_is_revoked() -> Patches:
+    def remove(original: Any, member: Any, _method: Any, *what: Any) -> None:
+        original(member, ListenerMethod.REVOKED, *what)
+
+    return [replace_function(Effects.enqueue_removed, remove)]
+
+
 def a_changed_subscription_is_no_cause() -> Patches:
     return [replace_function(decisions.find_rejoin_cause, lambda _original, _member: None)]
 
@@ -141,6 +150,13 @@ CASES: dict[str, Case] = {
     "a generation of 0": (NEVER_FALLS, "mixed-group", {"topics": FOO}, ("leave",), a_converted_group_begins_anew),
     "all for one": (EVEN, "consumer-group", {}, (), one_member_has_everything),
     "a share of another": (STICKY, "classic-group", {"protocol": "cooperative"}, (), nobody_keeps_what_it_claims),
+    "revokes as it is fenced": (
+        "I38 who has its membership revokes and who has lost it loses",
+        "consumer-group",
+        {"topics": FOO},
+        ("expire",),
+        what_is_lost_is_revoked,
+    ),
     "hears nothing more": (
         "no deadlock",
         "connect",

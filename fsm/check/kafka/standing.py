@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from fsm.coordinator.model.classic_group import ClassicGroup
@@ -21,9 +21,11 @@ from fsm.protocol.assignment import flatten
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
+    OffsetCommitResponse,
     SyncGroupRequest,
 )
 from fsm.tables.classic_group import State as ClassicState
@@ -33,14 +35,33 @@ GOES = "a member goes for a reason"
 LEAVES = "who leaves is gone"
 STAYS = "a member in good standing is not refused"
 FITS = "a group grows up to the limit of its type"
-OF_STANDING = (GOES, LEAVES, STAYS, FITS)
+FENCED = "who has lost its instance id is told so"
+UNDERSTOOD = "an error is one that its client knows"
+OF_STANDING = (GOES, LEAVES, STAYS, FITS, FENCED, UNDERSTOOD)
 """The invariants of a step."""
+OF_CLASSIC_CLIENTS = frozenset(
+    {
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        ErrorCode.MEMBER_ID_REQUIRED,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+    }
+)
+OF_CONSUMERS = frozenset(
+    {
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.UNRELEASED_INSTANCE_ID,
+        ErrorCode.UNSUPPORTED_ASSIGNOR,
+    }
+)
+"""The errors that only clients of KIP-848 know; those before, only clients of the classic protocol."""
 OUTCAST_OF_EITHER = OUTCAST | {ErrorCode.FENCED_MEMBER_EPOCH}
 """The errors after which a client of either protocol is no member any more."""
 
 
 def find_broken(
-    before: Group | None, after: Group | None, given: Any, answers: Iterable[Any], context: Context
+    before: Group | None, after: Group | None, given: Any, answers: Sequence[Any], context: Context
 ) -> Iterator[str]:
     """The invariants that a step breaks; `given` is the body of a request, or a timer: its kind, and whose it is."""
     members = _list_members(before)
@@ -49,8 +70,13 @@ def find_broken(
     here = {*_list_members(after), *getattr(after, "pending_join_members", ())}
     if not here.isdisjoint(_list_leaving(before, given)):
         yield LEAVES
-    if _stands_well(before, given, context) and any(_error_of(one) in OUTCAST_OF_EITHER for one in answers):
+    codes = {_error_of(one) for one in answers}
+    if _stands_well(before, given, context) and not codes.isdisjoint(OUTCAST_OF_EITHER):
         yield STAYS
+    if _has_lost_its_instance(before, given) and ErrorCode.FENCED_INSTANCE_ID not in codes:
+        yield FENCED
+    if not all(_is_known(before, given, one) for one in answers):
+        yield UNDERSTOOD
     is_same = type(before) is type(after)
     if _count_places(after, is_same) > max(len(members) if is_same else 0, _limit_of(after, context)):
         yield FITS
@@ -135,6 +161,34 @@ def _has_its_epoch(member: GroupMember, sent: ConsumerGroupHeartbeatRequest, con
     owned = None if sent.topic_partitions is None else set(flatten(sent.topic_partitions))
     lost_an_answer = epoch == now.previous_epoch and owned is not None and owned <= dict(now.assigned).keys()
     return epoch == now.epoch or (epoch > 0 and lost_an_answer)
+
+
+def _has_lost_its_instance(group: Group | None, given: Any) -> bool:
+    """Whether a request of a member names an instance id that another member has."""
+    match given:
+        case ConsumerGroupHeartbeatRequest(instance_id=instance_id) if isinstance(group, ConsumerGroup):
+            joins = given.member_epoch == JOIN_GROUP_MEMBER_EPOCH
+        case HeartbeatRequest(group_instance_id=instance_id) | SyncGroupRequest(group_instance_id=instance_id):
+            joins = False
+        case _:
+            return False
+    return not joins and _find_holder(group, instance_id) not in {None, given.member_id}
+
+
+def _is_known(group: Group | None, given: Any, answer: Any) -> bool:
+    """Whether the client of an answer knows its errors: those of its own protocol; of a commit, if it is a member."""
+    body = answer.body
+    if isinstance(body, ConsumerGroupHeartbeatResponse):
+        return body.error_code not in OF_CLASSIC_CLIENTS
+    if not isinstance(body, OffsetCommitResponse):
+        return _error_of(answer) not in OF_CONSUMERS
+    is_classic = isinstance(group, ClassicGroup) or _is_classic(group, given.member_id)
+    return not is_classic or OF_CONSUMERS.isdisjoint(code for _, code in body.errors)
+
+
+def _is_classic(group: ConsumerGroup | None, member_id: str) -> bool:
+    member = None if group is None else group.members.by_id.get(member_id)
+    return member is not None and member.is_classic
 
 
 def _error_of(answer: Any) -> ErrorCode:

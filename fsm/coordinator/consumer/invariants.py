@@ -178,6 +178,12 @@ def _waits_for_others(at: Moment) -> bool:
     return True
 
 
+def _waits_at_the_target(at: Moment) -> bool:
+    """A static member that leaves temporarily keeps its state."""
+    waiting = (new for old, new in at.moved if new.current != old.current and new.epoch >= 0)
+    return all(m.epoch == at.target_epoch for m in waiting if m.current.state is State.UNRELEASED_PARTITIONS)
+
+
 def _derived_state(at: Moment) -> bool:
     """The state derived by iterating over the members; the group itself keeps counts."""
     members, group = at.members, at.after
@@ -416,6 +422,7 @@ OF_STATES: tuple[Invariant, ...] = (
 
 OF_STEPS: tuple[Invariant, ...] = (
     ("7 who begins to wait waits for others", _waits_for_others),
+    ("7 who begins to wait has the target's epoch", _waits_at_the_target),
     ("12 a new target follows the subscriptions", _target_follows_subscription),
     ("14 a group grows up to its limit", _size_is_limited),
     ("17 sessions and rebalance timers belong to members", _timers),

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from fsm.member.classic.decisions import find_commit_error
 from fsm.member.classic.state import ClassicAnswered, ClassicEffect, ClassicMember, UnsentClassicRequest
 from fsm.member.effects import Enqueued
-from fsm.member.events import PartitionsAssignedEvent, UnsubscribeEvent
+from fsm.member.events import ListenerMethod, PartitionsAssignedEvent, PartitionsRemovedEvent, UnsubscribeEvent
 from fsm.member.inputs import Tick
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
@@ -131,11 +131,12 @@ def _takes_its_id(at: ObservedStep) -> bool:
 
 
 def _names_itself(at: ObservedStep) -> bool:
-    """Under the id from before the step or from after it."""
+    """Under the id from before the step or from after it, and its instance id if it is in its group."""
     known = {at.before.generation.member_id, at.after.generation.member_id}
     leaving = [who for one in at.list_sent(LeaveGroupRequest) for who in one.members]
     sent = [one for kind in NAMING for one in at.list_sent(kind)]
-    return {one.member_id for one in (*sent, *leaving)} <= known
+    instances = {one.group_instance_id for one in sent if at.before.topics is not None}
+    return {one.member_id for one in (*sent, *leaving)} <= known and instances <= {at.before.config.group_instance_id}
 
 
 def _says_that_it_leaves(at: ObservedStep) -> bool:
@@ -184,6 +185,29 @@ def _assigns_what_is_subscribed(at: ObservedStep) -> bool:
     return all(topic in wanted for topic, _ in at.after.owned)
 
 
+def _list_removed(at: ObservedStep) -> list[PartitionsRemovedEvent]:
+    """The callbacks that a step asks for to take partitions away."""
+    events = (one.event for one in at.effects if isinstance(one, Enqueued))
+    return [one for one in events if isinstance(one, PartitionsRemovedEvent)]
+
+
+def _takes_what_is_owned(at: ObservedStep) -> bool:
+    return all({*one.partitions} <= {*at.before.owned} for one in _list_removed(at))
+
+
+def _loses_without_a_generation(at: ObservedStep) -> bool:
+    """Who leaves during a rebalance loses, too, as in Kafka."""
+    method = ListenerMethod.REVOKED if at.before.state is State.STABLE else ListenerMethod.LOST
+    return all(one.method is method for one in _list_removed(at))
+
+
+def _calls_back(at: ObservedStep) -> bool:
+    """An eager member that has revoked nothing, as it was interrupted, is assigned others in their place (W27)."""
+    awaited = at.before.awaited
+    gone = {*at.before.owned}.difference(at.after.owned, () if awaited is None else awaited.partitions)
+    return not gone or (_assigns(at) and not at.after.config.is_cooperative)
+
+
 INVARIANTS: tuple[tuple[str, Callable[[ObservedStep], bool]], ...] = (
     ("a generation is given up only at the coordinator's word or on the way out", _keeps_its_generation),
     ("a member id is given up only at the coordinator's word or on the way out", _keeps_its_id),
@@ -196,6 +220,9 @@ INVARIANTS: tuple[tuple[str, Callable[[ObservedStep], bool]], ...] = (
     ("a member asks to join or to sync and not both", _asks_one_thing_at_a_time),
     ("what is assigned belongs to a generation", _assigns_in_a_generation),
     ("what is assigned is subscribed to", _assigns_what_is_subscribed),
+    ("nothing is given up without a callback", _calls_back),
+    ("a callback takes only what is owned", _takes_what_is_owned),
+    ("who has a generation revokes and who has none loses", _loses_without_a_generation),
 )
 
 

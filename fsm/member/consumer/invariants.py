@@ -259,6 +259,12 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("I35", "one who was fenced has no epoch", rules.gives_up_its_epoch),
     Invariant("I36", "a join begins in a poll", rules.joins_in_poll, given_up_by=Choice.JOIN_ON_SUBSCRIBE),
     Invariant("I37", "where a release begins, nothing is fetched any more", rules.released_is_held_back),
+    Invariant(
+        "I38",
+        "who has its membership revokes and who has lost it loses",
+        rules.loses_without_a_membership,
+        effect=Enqueued,
+    ),
 )
 
 AT_REST: tuple[Invariant, ...] = (

@@ -309,6 +309,17 @@ def releases_what_is_owned(at: ObservedStep) -> bool:
     return True
 
 
+def loses_without_a_membership(at: ObservedStep) -> bool:
+    """A member that is fenced, stale or ended, or leaves before it has an epoch, gets a lost callback, and no other
+    one does. A run may have asked for its revoked callback earlier in the step.
+    """
+    is_lost = at.after.state in (State.FENCED, State.STALE, State.FATAL) or at.before.epoch <= 0
+    methods = {ListenerMethod.LOST} if is_lost else {ListenerMethod.REVOKED}
+    methods |= {ListenerMethod.REVOKED} if at.before.run is not None else set()
+    events = (one.event for one in at.done.effects if isinstance(one, effects.Enqueued))
+    return all(one.method in methods for one in events if isinstance(one, PartitionsRemovedEvent))
+
+
 def _being_revoked(at: ObservedStep) -> Partitions:
     """The partitions of a run's revoked callback that was open before, or was requested earlier in the step."""
     run = at.before.run or at.after.run

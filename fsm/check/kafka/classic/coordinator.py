@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from fsm.check.kafka.application import BROKER, FAR, GROUP, NOW
 from fsm.check.kafka.classic.member import IDS_OF_A_LIFE, number_of
-from fsm.check.kafka.classic.promises import find_broken, is_all_classic, read_partitions, waiting
+from fsm.check.kafka.classic.promises import find_broken, find_lost, is_all_classic, read_partitions, waiting
 from fsm.check.kafka.consumer.compaction import (
     FROM_CLEANED,
     FROM_COMPACTED,
@@ -273,6 +273,8 @@ class AnyCoordinator:
             broken = [] if all(say_the_same(wanted, one) for one in found) else [SAYS_THE_SAME]
             loaded = CoordinatorStep(read[0])
         after = self._note(at, loaded)
+        read, logged = stored.groups.get(GROUP), after.log.groups.get(GROUP)
+        broken += find_lost(read, loaded.state.groups.get(GROUP), logged, context)
         ended = [(one.sender, (one.order, body)) for one, body in end_delayed(_group(at), how, context) if not one.late]
         return Step(
             after._replace(elsewhere=frozenset(self.names)) if how == MOVES else after, [*ended, *sends], broken

@@ -44,15 +44,18 @@ LEADER_STAYS = "a leader that has joined leads the next generation"
 LEADER_JOINS = "the leader of a generation has joined it"
 WAITS = "a join phase waits for somebody"
 NOBODYS_TIMER = "the timer of nobody changes nothing"
+JOINS_KNOWING = "who has joined is told who it is and who leads"
 ANSWERED_ONCE = "no request is answered twice"
 ANSWERED = "a request is answered or waits"
 TIMED = "a classic member of a consumer group has a timer for the join or sync that it owes"
 JOINED = "a member's protocols are those of its last join"
+REJOIN = HeartbeatResponse(ErrorCode.REBALANCE_IN_PROGRESS)
 NEVER_FALLS = "generations and epochs never decrease"
 ASKED_OF_STEPS = (
     NEVER_FALLS,
     LEADER_STAYS,
     LEADER_JOINS,
+    JOINS_KNOWING,
     WAITS,
     NOBODYS_TIMER,
     FORMER_OWNER,
@@ -92,6 +95,8 @@ def find_broken(
         yield ANSWERED_ONCE
     if not _is_led(before, after, answers):
         yield LEADER_JOINS
+    if type(before) is type(after) and not all(_tells_all(after, body) for _, body in answers):
+        yield JOINS_KNOWING
     if _waits_for_nobody(after):
         yield WAITS
     if isinstance(given, tuple):
@@ -108,6 +113,12 @@ def find_broken(
         yield from (name for name in found if name not in OF_HEARTBEATS)
 
 
+def find_lost(stored: Group | None, loaded: Group | None, logged: Group | None, context: Context) -> Iterator[str]:
+    """The invariants that another broker breaks as it takes over: it has loaded what was stored, and logs the rest."""
+    yield from _check_group(stored, loaded, logged)
+    yield from find_outcasts(stored, loaded, None, (), context)
+
+
 def _ask_request(
     before: Group | None, after: Group | None, request: Any, answers: Sequence[Answer], context: Context
 ) -> Iterator[str]:
@@ -115,9 +126,8 @@ def _ask_request(
     yield from _ask_commit(before, request, answers)
     if not _joins_as_asked(after, request, answers):
         yield JOINED
-    is_asked = Rule.CLASSIC_REJOINS_BEHIND_TARGET in context.dialect
-    if is_asked and isinstance(before, ConsumerGroup) and isinstance(request, HeartbeatRequest):
-        yield from _ask_heartbeat(before, request, answers, context)
+    if isinstance(request, HeartbeatRequest) and any(one.body == REJOIN for one in answers):
+        yield from [] if _has_to_rejoin(before, request, context) else [FOR_SOMETHING]
     if isinstance(after, ConsumerGroup) and not _timers_follow(after, request, answers):
         yield TIMED
 
@@ -182,6 +192,17 @@ def _is_led(before: Group | None, after: Group | None, answers: Iterable[tuple[A
     return after.generation == before.generation or after.leader in joined
 
 
+def _tells_all(group: Group | None, body: Any) -> bool:
+    """Whether the answer to a join that succeeds has the id of a member, its generation or epoch, and its leader."""
+    if group is None or not isinstance(body, JoinGroupResponse) or body.error_code is not ErrorCode.NONE:
+        return True
+    if body.member_id not in group.members:
+        return False
+    if isinstance(group, ConsumerGroup):
+        return bool(body.generation_id == group.members[body.member_id].epoch)
+    return (body.generation_id, body.leader) == (group.generation, group.leader)
+
+
 def _waits_for_nobody(group: Group | None) -> bool:
     """Whether a join phase goes on though all have joined; an initial one waits for the end of its delay.
 
@@ -241,16 +262,16 @@ def _ask_commit(group: Group | None, request: Any, answers: Sequence[Answer]) ->
             yield FORMER_OWNER
 
 
-def _ask_heartbeat(
-    group: ConsumerGroup, request: HeartbeatRequest, answers: Sequence[Answer], context: Context
-) -> Iterator[str]:
-    """The invariants that a heartbeat breaks: a stable member at the target epoch is not told to rejoin in vain."""
-    member = group.members.by_id.get(request.member_id)
-    rejoins = any(one.body == HeartbeatResponse(ErrorCode.REBALANCE_IN_PROGRESS) for one in answers)
-    if member is None or not rejoins or (is_all_classic(group) and Rule.CLASSIC_COMPUTES_TARGET in context.dialect):
-        return
-    if member.current.state is Settled.STABLE and member.epoch >= group.target_epoch:
-        yield FOR_SOMETHING
+def _has_to_rejoin(group: Group | None, request: HeartbeatRequest, context: Context) -> bool:
+    """Whether a classic member has something to rejoin for: a join phase, or what a consumer group has for it."""
+    if isinstance(group, ClassicGroup):
+        return group.state is ClassicState.PREPARING_REBALANCE
+    member = None if group is None else group.members.by_id.get(request.member_id)
+    rules = context.dialect
+    computes = is_all_classic(group) and Rule.CLASSIC_COMPUTES_TARGET in rules
+    if group is None or member is None or computes or Rule.CLASSIC_REJOINS_BEHIND_TARGET not in rules:
+        return True
+    return member.current.state is not Settled.STABLE or member.epoch < group.target_epoch
 
 
 def is_all_classic(group: Group | None) -> bool:
