@@ -9,7 +9,7 @@ from unittest.mock import patch
 from bugzoo.classic_groups import row
 from bugzoo.planting import Patches, plant
 from fsm.check.mutation import cell_of, replace_function, rewrite_cells
-from fsm.coordinator.classic import join, timers
+from fsm.coordinator.classic import join, responses, timers
 from fsm.coordinator.classic.draft import ClassicGroupDraft
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.storage.replay import _Replay
@@ -304,3 +304,38 @@ def the_first_record_counts() -> Patches:
             original(found, group_id, value)
 
     return [replace_function(_Replay._take_classic, take)]
+
+
+# What a member is told, and tells
+
+
+@plant("KAFKA-4033")
+def what_is_no_longer_subscribed_to_is_gone_at_once() -> Patches:
+    def subscribe(original: Any, member: Any, asked: Any) -> None:
+        original(member, asked)
+        member.owned = tuple(one for one in member.owned if one[0] in member.topics)
+
+    return [replace_function(ClassicMemberDraft.subscribe, subscribe)]
+
+
+@plant("KAFKA-9701")
+def no_generation_has_no_protocol() -> Patches:
+    """The name in the answer to a sync is compared with that of a generation that was reset meanwhile."""
+
+    def differs(_original: Any, member: Any, answer: Any) -> bool:
+        return answer.protocol_name not in (None, member.generation.protocol_name)
+
+    return [replace_function(decisions._is_of_another_protocol, differs)]
+
+
+@plant("KAFKA-10134")
+def a_rebalance_goes_on_until_it_is_stored() -> Patches:
+    completing = Group.COMPLETING_REBALANCE
+    told = GroupEffect.RESET_HEARTBEAT_TIMER, GroupEffect.ANSWER_REBALANCE_IN_PROGRESS
+    return [rewrite_cells(GROUP.compiled, {(completing, GroupEvent.HEARTBEAT): cell_of(completing, told)})]
+
+
+@plant("KAFKA-13435")
+def the_process_of_before_leads() -> Patches:
+    """Before KIP-814: a static leader that returns is told the id that it had, and watches nothing."""
+    return [patch.object(responses, "SKIPS_ASSIGNMENT_SINCE", 99)]

@@ -7,7 +7,7 @@ from typing import Any
 
 from bugzoo.planting import Patches, plant
 from fsm.check.mutation import cell_of, replace_function, rewrite_cells
-from fsm.connect.assignor import incremental
+from fsm.connect.assignor import incremental, leader
 from fsm.connect.assignor.incremental import Derived, LostWork, Revocation
 from fsm.connect.units import kinds
 from fsm.connect.worker import step
@@ -175,3 +175,13 @@ def takes_the_average_and_no_more() -> Patches:
 
 def _first(units: Any, counts: list[int]) -> Any:
     return tuple(one for part, count in zip(kinds(units), counts, strict=True) for one in part[:count])
+
+
+@plant("KAFKA-4553")
+def tasks_begin_with_the_first_worker_again() -> Patches:
+    def assign(_original: Any, configured: Any, members: Any) -> Any:
+        order = sorted(members)
+        dealt = [(order[at % len(order)], one) for part in kinds(sorted(configured)) for at, one in enumerate(part)]
+        return {who: tuple(one for taker, one in dealt if taker == who) for who in order}
+
+    return [replace_function(leader.assign_eagerly, assign)]

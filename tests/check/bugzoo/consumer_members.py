@@ -8,6 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 from bugzoo.planting import Patches, plant
+from fsm.check.kafka.application import NOW
 from fsm.check.mutation import cell_of, replace_function, rewrite_cells
 from fsm.member.consumer import decisions, effects, subscription
 from fsm.member.consumer.effects import Effects
@@ -18,6 +19,7 @@ from fsm.member.dialect.choices import Choice
 from fsm.member.dialect.dialect import Dialect, custom, dialect
 from fsm.member.events import OUTDATED, ApplyAssignmentEvent, ListenerMethod
 from fsm.member.runtime import queues
+from fsm.member.runtime.consumer_shell import ConsumerMember
 from fsm.protocol.assignment import LocalAssignment, without
 from fsm.protocol.error_codes import ErrorCode
 from fsm.table import Symbol
@@ -583,3 +585,14 @@ def an_interrupt_is_thrown_and_not_reported() -> Patches:
         return (yield from original(replace(event, apply=False), listener=listener))
 
     return [replace_function(queues._assign, assign)]
+
+
+@plant("KAFKA-16985")
+def who_may_not_wait_does_not_leave() -> Patches:
+    """A close without time, as of an application that was interrupted, ends before its leave."""
+
+    def end(original: Any, shell: ConsumerMember, operation: Any) -> Any:
+        if shell._close_deadline_ms > NOW:
+            yield from original(shell, operation)
+
+    return [replace_function(ConsumerMember._end_membership, end)]

@@ -321,3 +321,13 @@ def a_classic_group_makes_way_for_no_consumer_group() -> Patches:
 @plant("KAFKA-20254")
 def a_group_of_offsets_makes_way_for_none() -> Patches:
     return refuses(_Replay._take_consumer, lambda group, _: isinstance(group, ClassicGroup))
+
+
+@plant("kafka-PR-16145")
+def a_classic_member_has_an_epoch() -> Patches:
+    """A classic member of a consumer group that commits in an old generation is told of a stale epoch."""
+
+    def stale(_original: Any, member: GroupMember, epoch: int) -> Refused:
+        return Refused(ErrorCode.STALE_MEMBER_EPOCH, f"epoch {epoch}, but {member.member_id} is at {member.epoch}")
+
+    return [replace_function(offsets._stale, stale)]
