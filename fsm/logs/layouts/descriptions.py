@@ -46,13 +46,14 @@ def drop_false_parts(layout: Layout, lines: Sequence[str], clients: tuple[Client
     if layout.second is not None:
         some = [f"{above}\n{line}" for above, line in pairwise(lines) if line in some]
 
-    def count_understood(tried: Layout) -> int:
-        """Less those that a client refuses."""
+    def count(tried: Layout) -> tuple[int, int]:
+        """How many are understood; and that less those that a client refuses."""
         messages = (tried.message(line, tried.clock.zone) for line in some)
-        found = ([one.understand(message[0]) for one in clients] for message in messages if message is not None)
-        return sum(1 if any(its) else -(None in its) for its in found)
+        found = [[one.understand(message[0]) for one in clients] for message in messages if message is not None]
+        understood = sum(map(any, found))
+        return understood, understood - sum(None in its and not any(its) for its in found)
 
-    most = count_understood(layout)
+    most, best = count(layout)
     if most == len(some):
         return layout
     frames = tuple(
@@ -65,8 +66,9 @@ def drop_false_parts(layout: Layout, lines: Sequence[str], clients: tuple[Client
     if layout.after is not None or layout.ends:
         others.append(replace(layout, after=None, line_end=None, ends=()))
     for other in others:
-        if (count := count_understood(other)) > most:
-            layout, most = other, count
+        understood, left = count(other)
+        if understood > most and left > best:
+            layout, most, best = other, understood, left
     return layout
 
 
