@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 DAY_MS = 86_400_000
@@ -467,19 +468,21 @@ _EARLIEST_MS = 946_684_800_000
 
 def are_unpadded(texts: Sequence[str]) -> bool:
     """Whether the fractions of these timestamps are milliseconds without leading zeros: a decimal fraction of several
-    lengths, whose last zeros are left out, ends with none.
+    lengths, whose last zeros are left out, ends with none. If no fraction tells, the order of the texts does.
 
     >>> are_unpadded(["07:57:36.5", "07:57:36.120"]), are_unpadded(["07:57:36.5", "07:57:36.012", "07:57:36.12"])
     (True, False)
+    >>> are_unpadded(["07:57:36.98", "07:57:36.101"]), are_unpadded(["07:57:36.101", "07:57:36.98"])
+    (True, False)
     """
-    found = [match[1] for text in texts if (match := _FRACTION.search(text))]
-    several = [fraction for fraction in found if len(fraction) > 1]
-    return (
-        max(map(len, found), default=0) == 3
-        and len(set(map(len, found))) > 1
-        and not any(fraction.startswith("0") for fraction in several)
-        and any(fraction.endswith("0") for fraction in several)
-    )
+    found = [(text[: match.start(1)], match[1]) for text in texts if (match := _FRACTION.search(text))]
+    lengths = {len(fraction) for _, fraction in found}
+    several = [fraction for _, fraction in found if len(fraction) > 1]
+    if max(lengths, default=0) != 3 or len(lengths) < 2 or any(fraction.startswith("0") for fraction in several):
+        return False
+    steps = [(a, b) for (second, a), (same, b) in pairwise(found) if second == same]
+    falls = sum(int(b) < int(a) for a, b in steps), sum(b.ljust(3, "0") < a.ljust(3, "0") for a, b in steps)
+    return any(fraction.endswith("0") for fraction in several) or falls[0] < falls[1]
 
 
 _FRACTION = re.compile(r"(?::\d\d:\d\d[.,:]|\b1\d{9}[.,])(\d{1,9})(?!\d)", re.ASCII)
