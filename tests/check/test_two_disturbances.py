@@ -183,11 +183,12 @@ def test_a_restart_and_one_disturbance_more_in_a_cooperative_group_of_one_partit
 
 
 @pytest.mark.slow
-def test_two_restarts_in_a_classic_group() -> None:
+@pytest.mark.parametrize(("static", "states"), [(False, 19_831_139), (True, 19_195_932)])
+def test_two_restarts_in_a_classic_group(static: bool, states: int) -> None:
     """Of eager members with one partition, 155 CPU seconds."""
-    model = classic_group(topics={"foo": 1}, client="fixed", coordinator="fixed")
+    model = classic_group(topics={"foo": 1}, client="fixed", coordinator="fixed", static=static)
     verdict = check(model, disturb=["restart"], disturbances=2, every=True)
-    assert (verdict.word, verdict.states, verdict.stopped) == ("holds", 19_831_139, "")
+    assert (verdict.word, verdict.states, verdict.stopped) == ("holds", states, "")
 
 
 @pytest.mark.slow
@@ -224,6 +225,7 @@ def test_two_disturbances_of_any_kind_harm_no_mixed_group(protocol: str, states:
         (("convert", "failover_losing"), 19_506_514),
         (("convert", "hanging"), 4_384_070),
         (("convert", "interrupted"), 2_345_113),
+        (("convert", "late"), 115_209_825),
         (("convert", "leave"), 10_243_546),
         (("convert", "lose"), 7_019_262),
         (("convert", "raising"), 2_349_740),
@@ -308,6 +310,14 @@ def test_a_restart_or_a_conversion_and_one_disturbance_more_in_a_cooperative_mix
     model = mixed_group(topics={"foo": 1}, client="fixed", coordinator="fixed", protocol="cooperative")
     verdict = check(model, disturb=kinds, disturbances=2, known=["restarts"], every=True)
     assert (verdict.word, verdict.states, verdict.stopped) == ("holds", states, "")
+
+
+@pytest.mark.slow
+def test_two_conversions_in_a_mixed_group() -> None:
+    """Of eager members with one partition."""
+    model = mixed_group(topics={"foo": 1}, client="fixed", coordinator="fixed")
+    verdict = check(model, disturb=["convert"], disturbances=2, known=["restarts"], every=True)
+    assert (verdict.word, verdict.states, verdict.stopped) == ("holds", 1_843_720, "")
 
 
 @pytest.mark.slow
