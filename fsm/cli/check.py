@@ -138,11 +138,10 @@ def run(args: argparse.Namespace) -> int:
         sys.stderr.write(f"fsm: stopped after {progress.text}, without a verdict; {later}\n")
         raise KeyboardInterrupt("said") from None
     progress.line.show()
+    out(as_json(verdict.document()) if args.json else "".join(f"{line}\n" for line in lines(verdict)))
     written = _draw(verdict, args.folder) if args.folder else []
-    if args.json:
-        out(as_json(verdict.document()))
-    else:
-        out("".join(f"{line}\n" for line in (*lines(verdict), *written)))
+    if not args.json:
+        out("".join(f"{path}\n" for path in written))
     return {"holds": 0, "violated": 1, "stopped": 2}[verdict.word]
 
 
@@ -184,6 +183,13 @@ def _mutate(
             report=report,
         )
     line.show()
+    if not found.tried and not found.untried:
+        counts = f"no step of {found.count('same')} mutants differs, {found.count('not met')} are of what is never met"
+        raise InputError(
+            f"{args.mutate or 'it'} changes nothing: {counts}",
+            "--mutate",
+            "name others, or enable more with --disturb",
+        )
     if args.json:
         out(as_json(found.document()))
     else:

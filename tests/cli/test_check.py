@@ -14,6 +14,7 @@ from fsm.check import mutation_score
 from fsm.check.catalog import SHIPPED, make_model, options_of
 from fsm.cli import check, main
 from fsm.cli.check_options import GROUPS
+from fsm.errors import InputError
 
 OWN = """
 from fsm.check import Choice, Component, Model, Step
@@ -239,6 +240,7 @@ def test_an_interrupt_leaves_the_mutants_that_were_tried(
     [
         (("lock", "--mutate"), "uses no table: there is nothing to mutate"),
         ((*ONE_ROW, "timer:consumer-member.JOINING.HB_SENT"), "changes nothing"),
+        ((*ONE_ROW, "reorder:consumer-member.UNSUBSCRIBED.SUBSCRIBE"), "changes nothing: no step of 1 mutants differs"),
         ((*ONE_ROW, "bend"), "unknown operator 'bend'"),
         ((*ONE_ROW, "lose", "-o", "out"), "-o does not go with --mutate"),
     ],
@@ -249,3 +251,16 @@ def test_a_mutation_that_changes_nothing_is_one_line(
     status, printed, problem = run(capsys, *arguments)
     assert (status, printed, problem.count("\n")) == (2, "", 1)
     assert message in problem
+
+
+def test_a_verdict_is_told_even_if_its_files_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The search may have taken hours."""
+
+    def refuse(path: Path, _content: bytes) -> None:
+        raise InputError("cannot be written: No space left on device", str(path))
+
+    monkeypatch.setattr(check, "write", refuse)
+    status, printed, problem = run(capsys, "lock", "--disturb", "expire", "-o", str(tmp_path))
+    assert (status, "broken: writes come in the order of the lock" in printed, problem.count("\n")) == (2, True, 1)
