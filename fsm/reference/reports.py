@@ -150,7 +150,7 @@ REPORTS = (
         "Partitions are stranded after a refused downgrade",
         "4.3.1 and 4.4.0 under `group.consumer.migration.policy=upgrade`, not 4.2.0 (Java consumers of both "
         "protocols).",
-        "fsm check mixed-group --policy upgrade --disturb leave --known early",
+        'fsm check mixed-group --policy upgrade --disturb leave --known early --property "the group settles"',
         (
             "Classic member K and consumer-protocol member C share partitions 0 and 1.",
             "C leaves. The policy forbids the downgrade, so K stays a member of a consumer group.",
@@ -230,7 +230,7 @@ REPORTS = (
         "W12",
         "A consumer that joins a classic group before its first generation is terminated",
         "4.4.0 (raw requests, Java consumer), under the policies `bidirectional` and `upgrade`.",
-        "fsm check mixed-group",
+        'fsm check mixed-group --property "no error ends an application"',
         (
             "A classic member joins an empty group, which waits for `group.initial.rebalance.delay.ms`.",
             (
@@ -277,7 +277,8 @@ REPORTS = (
         "A group that is converted before it has an assignment stays without one",
         "4.4.0 (raw requests); according to the checker, since 4.0.1 (F21b), under the policies `bidirectional` and "
         "`upgrade`.",
-        "fsm check mixed-group --static --members 1 --disturb convert",
+        "fsm check mixed-group --static --members 1 --disturb convert --property "
+        '"10 a group at rest holds every subscribed partition"',
         (
             "Static member A of the classic protocol joins, and the first generation begins.",
             "A is killed before it has sent its SyncGroup, and restarts with the consumer protocol.",
@@ -299,7 +300,7 @@ REPORTS = (
         "A downgrade forgets a member that waits for a partition",
         "4.4.0 (raw requests); according to the checker, since 4.0, under the policies `bidirectional` and "
         "`downgrade`.",
-        "fsm check mixed-group --static --disturb convert --known early,late_join,W14",
+        'fsm check mixed-group --static --disturb convert --known early,late_join,W14 --property "the group settles"',
         (
             "Static member A of the consumer protocol owns 0 and 1. Classic member B joins: its target is 1.",
             "B's SyncGroup is answered with nothing, because A holds 1.",
@@ -321,7 +322,8 @@ REPORTS = (
         "W16",
         "A group that is converted reassigns partitions that a cooperative member still uses",
         "4.4.0 (raw requests); according to the checker, since 4.0, under the policies `bidirectional` and `upgrade`.",
-        "fsm check mixed-group --members 3 --classic 2 --protocol cooperative --client fixed --known early",
+        "fsm check mixed-group --members 3 --classic 2 --protocol cooperative --client fixed --known early "
+        '--property "no partition has two users"',
         (
             "Cooperative member C of a classic group owns 0 and 1. B joins; C leads, and keeps 0 for itself.",
             "The assignment is stored. Before C has revoked 1, A joins with the consumer protocol.",
@@ -343,7 +345,7 @@ REPORTS = (
         "W17",
         "A static member whose first response is lost is refused as if it were another member",
         "4.4.0 (raw requests); according to the checker, since 4.0.",
-        "fsm check consumer-group --static --members 1 --disturb unanswered",
+        'fsm check consumer-group --static --members 1 --disturb unanswered --property "no error ends an application"',
         (
             "Static member A joins under the member id that it generated. It is in the group; the response is lost.",
             "A joins again, with the same member id and the same instance id.",
@@ -362,7 +364,7 @@ REPORTS = (
         "W18",
         "A slow member is terminated if its group has become a classic one meanwhile",
         "4.4.0 (raw requests); according to the checker, since 4.0, under every policy.",
-        "fsm check mixed-group --disturb expire --known early",
+        'fsm check mixed-group --disturb expire --known early --property "no error ends an application"',
         (
             (
                 "A, the only member of the consumer protocol, is paused for longer than its session timeout, and is "
@@ -726,7 +728,7 @@ REPORTS = (
         "A static member that returns with another subscription does not read its new topics",
         "All releases; observed with Java consumers and a broker of 4.4.0.",
         "fsm check classic-group --static --members 1 --topics foo:1,bar:1 --disturb resubscribe,restart "
-        '--disturbances 2 --known late_join --property "the group settles"',
+        "--disturbances 2 --known late_join --every",
         (
             "Static members A, which leads, and B read topic 1. B is deployed with a subscription to topics 1 and 2.",
             "It joins before its session ends. The protocol is the same: B gets its generation and its assignment.",
@@ -764,7 +766,7 @@ REPORTS = (
         "G3",
         "Tasks of a deleted connector keep running when the leader leaves",
         "Connect 4.3.1 (two workers, by hand); 3.7 to 4.4 have the same rules.",
-        "fsm check connect --settled --disturb config,crash --disturbances 2",
+        'fsm check connect --settled --disturb config,crash --disturbances 2 --property "the cluster settles"',
         (
             "Worker A leads and runs connector C and task 0; worker B runs task 1.",
             "A user deletes C: A writes that to the config topic, and both request a rebalance.",

@@ -6,6 +6,7 @@ them to more than a million and a half states.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
@@ -16,9 +17,10 @@ import pytest
 from fsm.check import check
 from fsm.check.catalog import make_model
 from fsm.check.kafka.consumer.group import consumer_group
-from fsm.cli import parser
+from fsm.cli import main, parser
 from fsm.protocol.releases import LATEST
 from fsm.reference.findings import ELSEWHERE, FOUND, GROUPED, SAME, SCENES, Broken
+from fsm.reference.reports import REPORTS, Report
 
 SHORT = {
     "members use only assigned partitions": "book",
@@ -107,9 +109,9 @@ def assert_breaks(one: Broken, release: str) -> None:
     for options in options_in(one, release):
         asked = {"known": one.known, "properties": [one.broken]}
         verdict = check(make_model(one.model, **options), disturb=one.kinds, disturbances=len(one.kinds), **asked)
-        steps = [found.doomed_at or len(found.path) for found in verdict.violations]
+        found = [(each.property, each.doomed_at or len(each.path)) for each in verdict.violations]
         (wanted,) = (one.steps.get(stands) for stands, same in GROUPED.items() if release in same)
-        assert (verdict.word, steps) == (("violated", [wanted]) if wanted else ("holds", []))
+        assert (verdict.word, found) == (("violated", [(one.broken, wanted)]) if wanted else ("holds", []))
 
 
 @pytest.mark.parametrize(("one", "release"), in_each_release(ELSEWHERE), ids=name_case)
@@ -121,6 +123,19 @@ def test_groups_of_other_kinds_break_what_is_known_of_them(one: Broken, release:
 def test_what_is_of_one_protocol_is_not_of_the_other(one: Broken, release: str) -> None:
     (other,) = {*PROTOCOLS} - {one.options["protocol"]}
     assert_breaks(one._replace(options={**one.options, "protocol": other}, steps={}), release)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    "report", [one for one in REPORTS if one.command.startswith("fsm check ")], ids=lambda report: report.number
+)
+def test_the_command_of_a_report_shows_what_it_tells(report: Report, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another finding may be nearer: the command asks for one property, or for the first finding of each."""
+    words = shlex.split(report.command)[1:]
+    asked = parser(["check"]).parse_args(words)
+    assert main(words) == 1
+    found = re.findall(r"^broken: (.*), after \d+ disturbance", capsys.readouterr().out, re.MULTILINE)
+    assert found == asked.property if asked.property else asked.every
 
 
 def test_a_command_of_the_page_is_understood() -> None:
