@@ -255,7 +255,9 @@ def test_two_disturbances_of_any_kind_harm_no_mixed_group(protocol: str, states:
     ids=str,
 )
 def test_a_restart_or_a_conversion_and_one_disturbance_more_in_a_mixed_group(kinds: list[str], states: int) -> None:
-    """Of members with one partition; other pairs are not explored. 50 million states take ten CPU minutes."""
+    """Of members with one partition; `convert` and `poll_timeout` have more than 150 million states. 50 million take
+    ten CPU minutes.
+    """
     model = mixed_group(topics={"foo": 1}, client="fixed", coordinator="fixed")
     verdict = check(model, disturb=kinds, disturbances=2, known=["restarts"], every=True)
     assert (verdict.word, verdict.states, verdict.stopped) == ("holds", states, "")
@@ -306,7 +308,9 @@ def test_a_restart_or_a_conversion_and_one_disturbance_more_in_a_mixed_group(kin
 def test_a_restart_or_a_conversion_and_one_disturbance_more_in_a_cooperative_mixed_group(
     kinds: list[str], states: int
 ) -> None:
-    """Of members with one partition; other pairs are not explored. 50 million states take ten CPU minutes."""
+    """Of members with one partition; `convert` with `late` or `poll_timeout` is not explored. 50 million states take
+    ten CPU minutes.
+    """
     model = mixed_group(topics={"foo": 1}, client="fixed", coordinator="fixed", protocol="cooperative")
     verdict = check(model, disturb=kinds, disturbances=2, known=["restarts"], every=True)
     assert (verdict.word, verdict.states, verdict.stopped) == ("holds", states, "")

@@ -176,8 +176,8 @@ def _find_last_unit(text: str, behind: tuple[Token, ...]) -> tuple[Token, ...]:
     whole = text.rstrip()
     last = whole[-1:]
     blank = max(whole.rfind(" "), whole.rfind("\t"), 1) - 1
-    for end, begins, unit, pattern in _UNITS:
-        if end in ("", last) and pattern.search(text, max(0, whole.rfind(begins) - 1) if begins else blank):
+    for ends, opens, unit, pattern in _UNITS:
+        if ends in ("", last) and pattern.search(text, max(0, whole.rfind(opens) - 1) if opens else blank):
             return unit
     # Only a quoted field contains blanks.
     begin = 0 if last == '"' else blank

@@ -301,7 +301,7 @@ def end_fields(line: str) -> tuple[str, dict[str, Any]] | None:
 def _pairs_tail(line: str) -> tuple[str, dict[str, Any]] | None:
     text, fields = line.rstrip(), dict[str, Any]()
     # Only a quoted value contains blanks.
-    pairs = list(_END_PAIR.finditer(text)) if text.endswith('"') or "=" in "".join(text.rsplit(None, 1)[-1:]) else []
+    pairs = list(_END_PAIR.finditer(text)) if text.endswith('"') or "=" in text.rpartition(" ")[2] else []
     end = len(text)
     for pair in reversed(pairs):
         if text[pair.end() : end].strip():

@@ -195,8 +195,8 @@ def _takes_what_is_owned(at: ObservedStep) -> bool:
     return all({*one.partitions} <= {*at.before.owned} for one in _list_removed(at))
 
 
-def _loses_without_a_generation(at: ObservedStep) -> bool:
-    """Who leaves during a rebalance loses, too, as in Kafka."""
+def _loses_unless_stable(at: ObservedStep) -> bool:
+    """Who leaves during a rebalance loses, too, though it has a generation (`ConsumerCoordinator.onLeavePrepare`)."""
     method = ListenerMethod.REVOKED if at.before.state is State.STABLE else ListenerMethod.LOST
     return all(one.method is method for one in _list_removed(at))
 
@@ -222,7 +222,7 @@ INVARIANTS: tuple[tuple[str, Callable[[ObservedStep], bool]], ...] = (
     ("what is assigned is subscribed to", _assigns_what_is_subscribed),
     ("nothing is given up without a callback", _calls_back),
     ("a callback takes only what is owned", _takes_what_is_owned),
-    ("who has a generation revokes and who has none loses", _loses_without_a_generation),
+    ("a stable member revokes and any other loses", _loses_unless_stable),
 )
 
 

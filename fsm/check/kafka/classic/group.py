@@ -29,6 +29,7 @@ from fsm.check.kafka.classic.shell import ASKED_OF_MEMBERS
 from fsm.check.kafka.consumer.compaction import SAYS_THE_SAME
 from fsm.check.kafka.consumer.group import (
     ANSWERS,
+    KINDS,
     LOSING,
     REQUESTS,
     SETTINGS,
@@ -76,10 +77,6 @@ from fsm.protocol.releases import LATEST
 if TYPE_CHECKING:
     from fsm.check.model import Integers, Mask
 
-DISTURBANCES = (
-    *("close", "close_timeout", "commit_async", "commit_sync", "crash", "expire", "failover", "hanging"),
-    *("interrupted", "leave", "poll_timeout", "raising", "rebalance_timeout", "rejoin", "restart"),
-)
 CLASSIC_SETTINGS = replace(SETTINGS, group_initial_rebalance_delay_ms=500)
 NOT_OF_ANY_CLASSIC_MEMBER = (
     "an interrupt of a classic member outside a callback of poll()",
@@ -181,7 +178,7 @@ def list_kinds(fewer: Sequence[str], *, search: bool, compaction: bool) -> list[
         "session_timeout": search,
         "failover_compacted": compaction,
     }
-    return [*DISTURBANCES, *(kind for kind, on in given.items() if on)]
+    return [*KINDS, *(kind for kind, on in given.items() if on)]
 
 
 def strategies_of(protocol: str, members: int) -> list[tuple[ClientAssignor, ...]]:
