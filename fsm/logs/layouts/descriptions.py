@@ -57,12 +57,15 @@ def drop_false_parts(layout: Layout, lines: Sequence[str], clients: tuple[Client
     if most == len(some):
         return layout
     frames = tuple(
-        replace(frame, roles=frame.roles._replace(logger="")) if isinstance(frame, Named) else frame
+        replace(frame, roles=frame.roles._replace(logger=""))
+        if isinstance(frame, Named) and frame.roles.logger
+        else frame
         for frame in layout.frames
     )
+    headers = tuple(map(_drop_logger, layout.headers))
     after = _drop_logger(layout.after) if layout.after is not None else None
-    nameless = replace(layout, frames=frames, headers=tuple(map(_drop_logger, layout.headers)), after=after)
-    others = [nameless]
+    has_logger = (frames, headers, after) != (layout.frames, layout.headers, layout.after)
+    others = [replace(layout, frames=frames, headers=headers, after=after)] if has_logger else []
     if layout.after is not None or layout.ends:
         others.append(replace(layout, after=None, line_end=None, ends=()))
     for other in others:

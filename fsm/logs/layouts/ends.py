@@ -151,9 +151,9 @@ _MESSAGE_END = re.compile(r"(?i)[,:]|[ \t]*[#\[({<]?\d{1,7}[\])}>]?[ \t]*\Z|[ \t
 def find_tail(texts: Sequence[str]) -> tuple[Token, ...]:
     """The common end of most of the texts, constant or varying."""
     markup = _find_markup(texts)
-    return _find_varying(texts, (Token("text", markup),) if markup else ()) or _find_varying(
-        texts, _find_common_end(texts)
-    )
+    found = _find_varying(texts, (Token("text", markup),) if markup else ())
+    common = () if found else _find_common_end(texts)
+    return _find_varying(texts, common) if common else found
 
 
 def _find_varying(texts: Sequence[str], found: tuple[Token, ...]) -> tuple[Token, ...]:
@@ -162,13 +162,24 @@ def _find_varying(texts: Sequence[str], found: tuple[Token, ...]) -> tuple[Token
     some = texts[:: max(1, len(texts) // _MOST_TEXTS)]
     rest = [strip_end(found, _strip_fields(one).rstrip())[-_LONGEST_TAIL:] for one in some]
     for _ in range(_MOST_UNITS):
-        units = Counter(unit for one in rest if (unit := _find_barred(one) or _find_last_unit(one, behind=found)))
-        unit, count = units.most_common(1)[0] if units else ((), 0)
-        if count < max(_FEWEST_CLOSED, 0.9 * len(some)):
+        unit = _find_shared_unit(rest, found)
+        if not unit:
             break
         found = (*unit, *found)
         rest = [strip_end(unit, one) for one in rest]
     return found
+
+
+def _find_shared_unit(texts: Sequence[str], behind: tuple[Token, ...]) -> tuple[Token, ...]:
+    """The unit with which nearly all of the texts end; empty if there is none, which mostly the first few tell."""
+    units: Counter[tuple[Token, ...]] = Counter()
+    least = max(_FEWEST_CLOSED, 0.9 * len(texts))
+    for left, text in zip(reversed(range(len(texts))), texts, strict=True):
+        if unit := _find_barred(text) or _find_last_unit(text, behind):
+            units[unit] += 1
+        if max(units.values(), default=0) + left < least:
+            return ()
+    return max(units, key=units.__getitem__, default=())
 
 
 def _find_last_unit(text: str, behind: tuple[Token, ...]) -> tuple[Token, ...]:
@@ -248,8 +259,8 @@ def goes_on(lines: Sequence[str], i: int) -> bool:
 
 def _find_bracketed(whole: Sequence[str]) -> Header | None:
     """A logger or thread in brackets at the end of most lines."""
-    closed = [line.rstrip() for line in whole if line.rstrip().endswith((")", "]", ">"))]
-    for last in _LAST:
+    closed = [line for line in map(str.rstrip, whole) if line.endswith((")", "]", ">"))]
+    for last in _LAST if len(closed) >= max(3, 0.4 * len(whole)) else ():
         tails = [match[0] for line in closed if (match := last.search(line, max(0, len(line) - HEADER_LIMIT)))]
         if len(tails) < max(3, 0.4 * len(whole)):
             continue
@@ -313,7 +324,10 @@ def _find_common_end(whole: Sequence[str]) -> tuple[Token, ...]:
     if len(whole) < _FEWEST_CLOSED:
         return ()
     texts = [_strip_fields(one)[-_CLOSING_LENGTH:] for one in whole]
-    masked = [_VARIES.sub(lambda found: _MASKS[found.lastindex or 0], text) for text in texts]
+    ends = Counter("" if (last := text[-1:]).isalnum() or last in "_$" else last for text in texts)
+    masked: Sequence[str] = ()
+    if max(ends.values()) > 0.9 * len(texts):  # else they have no common end, masked or not
+        masked = [_VARIES.sub(lambda found: _MASKS[found.lastindex or 0], text) for text in texts]
     for its, share in ((masked, 0.95), (texts, 0.7)):
         text = _find_shared(its, max(_FEWEST_CLOSED, share * len(whole)))
         blank = text.find(" ")

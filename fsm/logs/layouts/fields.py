@@ -300,8 +300,10 @@ def end_fields(line: str) -> tuple[str, dict[str, Any]] | None:
 
 def _pairs_tail(line: str) -> tuple[str, dict[str, Any]] | None:
     text, fields = line.rstrip(), dict[str, Any]()
+    last = max(text.rfind(" "), text.rfind("\t")) + 1
     # Only a quoted value contains blanks.
-    pairs = list(_END_PAIR.finditer(text)) if text.endswith('"') or "=" in text.rpartition(" ")[2] else []
+    ends = text.endswith('"') or ((pair := _END_PAIR.match(text, last)) and pair.end() == len(text))
+    pairs = list(_END_PAIR.finditer(text)) if ends else []
     end = len(text)
     for pair in reversed(pairs):
         if text[pair.end() : end].strip():

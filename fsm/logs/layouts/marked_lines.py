@@ -134,7 +134,7 @@ def find_begin(line: str, mark: int, client: Client) -> int | None:
         ends.append(line[: end.start()])
     for text in ends:
         for place in range(mark, max(-1, mark - HEADER_LIMIT), -1):
-            if place and text[place - 1] not in _BEFORE_MESSAGES:
+            if (place and text[place - 1] not in _BEFORE_MESSAGES) or (place < mark and text[place] in " \t"):
                 continue
             message = Message(1, text[place:], fields=fields)
             found = client.understand(message)
