@@ -229,8 +229,7 @@ class Watch:
         self.unanswered += not seen.is_answered
         if why := _unread(seen):
             self.opaque[f"{seen.api} v{seen.version} ({why})"] += 1
-        at_ms = seen.at_ms if seen.answered_ms is None else seen.answered_ms
-        return [f"{clock(round(at_ms))} {name(news)}" for news in self.groups.take(seen)]
+        return [f"{clock(round(seen.ended_ms))} {name(news)}" for news in self.groups.take(seen)]
 
     @property
     def errors(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import Enum
+from functools import partial
 from typing import Any, NamedTuple
 
 from fsm.kit.client_history import CLASSIC, CONSUMER, Moment, What
@@ -89,27 +90,18 @@ CHECKS: list[Check] = []
 Judge = Callable[[Moment], Verdict]
 
 
-def rule(name: str, grade: Grade, clause: str, *moments: What) -> Callable[[Judge], Judge]:
-    """Makes a function the check of members of consumer groups; its docstring is the rule."""
-    return _declare(Check(name, CONSUMER, grade, clause, "", frozenset(moments), _judge_nothing))
+def rule(name: str, grade: Grade, clause: str, *moments: What, protocol: str = CONSUMER) -> Callable[[Judge], Judge]:
+    """Makes a function the check of members of groups of this protocol; its docstring is the rule."""
 
-
-def classic_rule(name: str, grade: Grade, clause: str, *moments: What) -> Callable[[Judge], Judge]:
-    """Makes a function the check of members of classic groups; its docstring is the rule."""
-    return _declare(Check(name, CLASSIC, grade, clause, "", frozenset(moments), _judge_nothing))
-
-
-def _judge_nothing(_moment: Moment) -> Verdict:
-    return None
-
-
-def _declare(check: Check) -> Callable[[Judge], Judge]:
     def declare(judge: Judge) -> Judge:
         words = " ".join((judge.__doc__ or "").split())
-        CHECKS.append(check._replace(rule=words, judge=judge))
+        CHECKS.append(Check(name, protocol, grade, clause, words, frozenset(moments), judge))
         return judge
 
     return declare
+
+
+classic_rule = partial(rule, protocol=CLASSIC)
 
 
 # Words for findings

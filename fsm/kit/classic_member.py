@@ -102,25 +102,22 @@ class ClassicMember:
         if self.stage is Stage.OUT:
             self.left, self.fatal = None, None
         self.stage, self.join = Stage.JOINING, exchange
-        self._send(exchange)
-
-    def send_sync(self, exchange: Exchange) -> None:
-        """A SyncGroup."""
-        self._send(exchange)
+        self.send(exchange)
 
     def send_beat(self, exchange: Exchange) -> None:
         """A Heartbeat."""
         if self.rebalance_asked_ms is not None:
             self.beats_since.append(exchange.at_ms)
-        self._send(exchange)
+        self.send(exchange)
 
     def send_leave(self, exchange: Exchange) -> None:
         """A LeaveGroup that it sent itself."""
         self.left = exchange
-        self._send(exchange)
+        self.send(exchange)
         self._end(exchange.at_ms)
 
-    def _send(self, exchange: Exchange) -> None:
+    def send(self, exchange: Exchange) -> None:
+        """Any of these, or a SyncGroup."""
         self.sent, self.searched, self.refusal = exchange, False, None
 
     def _end(self, at_ms: float) -> None:
@@ -141,7 +138,7 @@ class ClassicMember:
             return self._refuse(exchange, code)
         self.refused_ms, self.given_id = [], ""
         self.member_id, self.generation = response.member_id, response.generation_id
-        self.generation_ms = exchange.answered_ms or exchange.at_ms
+        self.generation_ms = exchange.ended_ms
         self.leads, self.protocol = response.leader == response.member_id, response.protocol_name or ""
         self.group = {member.member_id: member.metadata for member in response.members}
         self.skips, self.stage = response.skip_assignment, Stage.JOINED
@@ -149,7 +146,7 @@ class ClassicMember:
 
     def take_sync(self, exchange: Exchange) -> None:
         """The answer to a SyncGroup."""
-        response, at_ms = exchange.response, exchange.answered_ms or exchange.at_ms
+        response, at_ms = exchange.response, exchange.ended_ms
         if response.error_code is not ErrorCode.NONE:
             return self._refuse(exchange, response.error_code)
         if exchange.request.generation_id != self.generation:
@@ -171,7 +168,7 @@ class ClassicMember:
             self.refused_ms = []
 
     def _refuse(self, exchange: Exchange, code: ErrorCode) -> None:
-        at_ms = exchange.answered_ms or exchange.at_ms
+        at_ms = exchange.ended_ms
         self.refusal = Refusal(code, at_ms, exchange.request)
         if code is not ErrorCode.MEMBER_ID_REQUIRED:
             self.refused_ms.append(at_ms)

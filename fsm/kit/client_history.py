@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
-from typing import Any
+from operator import attrgetter
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from fsm.kit.application import Application, partitions_of
 from fsm.kit.classic_member import ClassicMember, identity
 from fsm.kit.consumer_member import ConsumerMember
-from fsm.kit.positions import Reads
+from fsm.kit.positions import Reads, read_commit, read_fetch
 from fsm.protocol.assignment import TopicPartition
 from fsm.protocol.error_codes import ErrorCode
 from fsm.wire.exchange import Exchange, Note
@@ -104,10 +106,6 @@ class Surroundings:
         """Whether brokers know no topic of this id, according to their responses."""
         return topic_id in self.missing or (bool(self.existing) and topic_id not in self.names)
 
-    def name_topics(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
-        """Partitions by the name of their topic, where it is known."""
-        return frozenset((self.names.get(topic, topic), number) for topic, number in partitions)
-
 
 @dataclass(slots=True)
 class Client:
@@ -146,20 +144,8 @@ class Client:
         ended_ms = min(self.around.closed.get(sent.connection, at_ms), at_ms)
         return Doubt.LOST if ended_ms - sent.at_ms < PATIENCE_MS else Doubt.TIMED_OUT
 
-    @property
-    def is_running(self) -> bool:
-        """Whether its process still runs, according to notes."""
-        app = self.application
-        return app.exited_ms is None and app.closed_ms is None and app.closing_ms is None
 
-    @property
-    def alive_ms(self) -> float:
-        """The time of its last request or note."""
-        return max(self.seen_ms, self.application.noted_ms)
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(NamedTuple):
     """An action of a client, or an event for it, with the state before it."""
 
     what: What
@@ -167,7 +153,7 @@ class Moment:
     client: Client
     """The state of the client before it."""
     exchange: Exchange | None = None
-    about: Mapping[str, Any] = field(default_factory=dict)
+    about: Mapping[str, Any] = MappingProxyType({})
     """The fields of a note."""
     notes_after: tuple[Note, ...] = ()
     """The notes of the application within `LAG_MS` after a heartbeat, which may be about events before it."""
@@ -205,7 +191,27 @@ class Moment:
 
     def name_topics(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
         """Partitions by the name of their topic, where it is known."""
-        return self.client.around.name_topics(partitions)
+        names = self.client.around.names
+        return frozenset((names.get(topic, topic), number) for topic, number in partitions)
+
+    @property
+    def fetched(self) -> dict[TopicPartition, int]:
+        """The partitions of a Fetch, and from where each is read."""
+        return read_fetch(self.request, self.client.around.names)
+
+    @property
+    def committed(self) -> dict[TopicPartition, int]:
+        """The partitions of an OffsetCommit, and their offsets."""
+        return read_commit(self.request, self.client.around.names)
+
+    @property
+    def silent_until_ms(self) -> float:
+        """Until when the client was silent: it may have ended with its last request or note if the trace ends here."""
+        app, client = self.application, self.client
+        is_running = app.exited_ms is None and app.closed_ms is None and app.closing_ms is None
+        if self.what is not What.END or (app.reports_callbacks and is_running):
+            return self.at_ms
+        return max(client.seen_ms, app.noted_ms)
 
 
 def follow(seen: Iterable[Exchange | Note]) -> Iterator[Moment]:
@@ -215,7 +221,8 @@ def follow(seen: Iterable[Exchange | Note]) -> Iterator[Moment]:
     clients = Clients()
     events = _in_order(trace)
     notes = [one for one in trace if isinstance(one, Note) and one.event == "application"]
-    notes.sort(key=_time)
+    time_of = attrgetter("at_ms")
+    notes.sort(key=time_of)
     searches: dict[str, list[float]] = defaultdict(list)
     for _, is_answer, one in events:
         if isinstance(one, Exchange) and not is_answer and one.api == What.SEARCH.value:
@@ -226,18 +233,14 @@ def follow(seen: Iterable[Exchange | Note]) -> Iterator[Moment]:
         elif is_answer:
             clients.take(one, name_of(one))
         else:
-            begin = bisect_right(notes, one.at_ms, key=_time)
-            end = bisect_right(notes, one.at_ms + LAG_MS, lo=begin, key=_time)
+            begin = bisect_right(notes, one.at_ms, key=time_of)
+            end = bisect_right(notes, one.at_ms + LAG_MS, lo=begin, key=time_of)
             name = name_of(one)
             first = bisect_left(searches[name], one.at_ms)
             at_once = first < bisect_right(searches[name], one.at_ms + AT_ONCE_MS)
             yield from clients.send(one, name, notes[begin:end], searches_at_once=at_once)
     if events:
         yield from clients.end(events[-1][0])
-
-
-def _time(note: Note) -> float:
-    return note.at_ms
 
 
 def _in_order(trace: list[Exchange | Note]) -> list[tuple[float, bool, Exchange | Note]]:
@@ -271,8 +274,7 @@ def names_of_clients(trace: list[Exchange | Note]) -> Callable[[Exchange], str]:
 
 
 def _overlap(lives: Iterable[list[float]]) -> bool:
-    ordered = sorted(lives)
-    return any(later[0] < earlier[1] for earlier, later in pairwise(ordered))
+    return any(later[0] < earlier[1] for earlier, later in pairwise(sorted(lives)))
 
 
 def member_of(exchange: Exchange) -> str:
@@ -336,7 +338,8 @@ class Clients:
             client.restart()
         notes = tuple(note for note in notes_after if note.about.get("client") == name)
         yield Moment(what, exchange.at_ms, client, exchange, notes_after=notes, searches_at_once=searches_at_once)
-        _SENDS[what](client, exchange)
+        if what in _SENDS:
+            _SENDS[what](client, exchange)
 
     def take(self, exchange: Exchange, name: str) -> None:
         """Takes the response to a request."""
@@ -379,18 +382,16 @@ def _search(client: Client, _exchange: Exchange) -> None:
 def _commit(client: Client, exchange: Exchange) -> None:
     client.reads.commit(exchange, client.around.names)
     if client.reads.refused_commit is None:
-        client.classic.committed_ms = exchange.answered_ms or exchange.at_ms
+        client.classic.committed_ms = exchange.ended_ms
 
 
 _WHATS = {what.value: what for what in What if what not in (What.APPLICATION, What.END)}
 _SENDS: Mapping[What, Callable[[Client, Exchange], None]] = {
     What.HEARTBEAT: _beat,
     What.JOIN: lambda client, exchange: client.classic.send_join(exchange),
-    What.SYNC: lambda client, exchange: client.classic.send_sync(exchange),
+    What.SYNC: lambda client, exchange: client.classic.send(exchange),
     What.BEAT: lambda client, exchange: client.classic.send_beat(exchange),
     What.LEAVE: lambda client, exchange: client.classic.send_leave(exchange),
-    What.COMMIT: lambda _client, _exchange: None,
-    What.OFFSETS: lambda _client, _exchange: None,
     What.FETCH: lambda client, exchange: client.reads.fetch(exchange, client.around.names),
     What.SEARCH: _search,
 }

@@ -151,7 +151,7 @@ class ConsumerMember:
 
     def take(self, exchange: Exchange) -> None:
         """The answer to one of its heartbeats."""
-        request, response, at_ms = exchange.request, exchange.response, exchange.answered_ms or exchange.at_ms
+        request, response, at_ms = exchange.request, exchange.response, exchange.ended_ms
         if response is None or request.member_id != self.member_id:
             return
         if response.throttle_time_ms:
@@ -212,8 +212,7 @@ class ConsumerMember:
     @property
     def answered_ms(self) -> float:
         """When it received the last response, or sent a request without one."""
-        sent = self.sent
-        return NEVER_MS if sent is None else sent.at_ms if sent.answered_ms is None else sent.answered_ms
+        return NEVER_MS if self.sent is None else self.sent.ended_ms
 
 
 def flat(given: TopicPartitions | None) -> Owned:

@@ -56,7 +56,7 @@ class Reads:
         refused = frozenset(p for p, code in codes.items() if code is not ErrorCode.NONE)
         self.refused_commit = None
         if refused:
-            self.refused_commit = Refused(codes[min(refused)], exchange.answered_ms or exchange.at_ms, refused)
+            self.refused_commit = Refused(codes[min(refused)], exchange.ended_ms, refused)
         for partition in asked.keys() - refused:
             self.committed[partition] = asked[partition]
             self.start.pop(partition, None)
@@ -73,7 +73,7 @@ class Reads:
         self.refused_fetch = None
         if refused:
             code = next(iter(codes.values()), group_error(exchange.response))
-            self.refused_fetch = Refused(code, exchange.answered_ms or exchange.at_ms, refused)
+            self.refused_fetch = Refused(code, exchange.ended_ms, refused)
 
     def list_uncommitted(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Partitions whose position is beyond the committed offset."""

@@ -54,6 +54,11 @@ class Exchange(NamedTuple):
         """Whether an answer was sent."""
         return self.answered_ms is not None
 
+    @property
+    def ended_ms(self) -> float:
+        """When the answer was sent; without an answer, when the request had arrived."""
+        return self.at_ms if self.answered_ms is None else self.answered_ms
+
 
 class Note(NamedTuple):
     """An event other than an exchange."""

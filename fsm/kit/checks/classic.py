@@ -83,13 +83,7 @@ def not_silent(moment: Moment) -> Verdict:
     member = moment.classic
     if not member.is_member or member.sent is None or not member.session_ms:
         return None
-    since_ms = member.sent.at_ms if member.sent.answered_ms is None else member.sent.answered_ms
-    since_ms = max(since_ms, member.committed_ms)
-    until_ms = moment.at_ms
-    if moment.what is What.END:
-        app = moment.application
-        until_ms = moment.at_ms if app.reports_callbacks and moment.client.is_running else moment.client.alive_ms
-    gap_ms = until_ms - since_ms
+    gap_ms = moment.silent_until_ms - max(member.sent.ended_ms, member.committed_ms)
     return hold(
         gap_ms < member.session_ms, f"a request within {seconds(member.session_ms)}", f"none for {seconds(gap_ms)}"
     )

@@ -8,7 +8,6 @@ from fsm.kit.application import Held
 from fsm.kit.check import SLACK_MS, Grade, Verdict, classic_rule, hold, partitions, seconds
 from fsm.kit.classic_member import Stage, read_assignment, read_subscription
 from fsm.kit.client_history import Moment, What
-from fsm.kit.positions import read_commit, read_fetch
 
 LEADER = "SyncGroup API; ConsumerPartitionAssignor"
 SOON_MS = 3_000.0
@@ -107,14 +106,14 @@ def commits_what_it_owns(moment: Moment) -> Verdict:
     member = moment.classic
     if member.stage is not Stage.STABLE or moment.at_ms - member.assignment_ms <= SLACK_MS:
         return None
-    extra = read_commit(moment.request, moment.client.around.names).keys() - member.assignment
+    extra = moment.committed.keys() - member.assignment
     return hold(not extra, "only partitions that it owns", f"also {partitions(extra)}")
 
 
 @classic_rule("K22", Grade.MUST, "Fetch API", What.FETCH)
 def fetches_what_it_owns(moment: Moment) -> Verdict:
     """A member reads only partitions that were assigned to it."""
-    member, asked = moment.classic, read_fetch(moment.request, moment.client.around.names)
+    member, asked = moment.classic, moment.fetched
     if member.stage is not Stage.STABLE or not asked or moment.at_ms - member.assignment_ms <= SLACK_MS:
         return None
     extra = asked.keys() - member.assignment
@@ -153,7 +152,7 @@ def eager_member_pauses(moment: Moment) -> Verdict:
     if member.cooperates or member.stage is not Stage.JOINING or member.join is None:
         return None
     since_ms = moment.at_ms - member.join.at_ms
-    asked = read_fetch(moment.request, moment.client.around.names)
+    asked = moment.fetched
     if since_ms <= PAUSE_MS or not asked:
         return None
     return hold(False, "no fetch before the new assignment", f"it reads {partitions(asked)}")
@@ -165,7 +164,7 @@ def does_not_fetch_outside(moment: Moment) -> Verdict:
     member = moment.classic
     if member.stage is not Stage.OUT or member.join is None or moment.at_ms - member.out_ms <= SLACK_MS:
         return None
-    asked = read_fetch(moment.request, moment.client.around.names)
+    asked = moment.fetched
     return hold(False, "no fetch", f"it reads {partitions(asked)}") if asked else None
 
 

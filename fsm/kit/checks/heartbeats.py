@@ -63,11 +63,7 @@ def not_silent(moment: Moment) -> Verdict:
         return None
     if member.refusal is not None and member.refusal.code not in RETRIABLE:
         return None  # it may well be told for good
-    until_ms = moment.at_ms
-    if moment.what is What.END:
-        app = moment.application
-        until_ms = moment.at_ms if app.reports_callbacks and moment.client.is_running else moment.client.alive_ms
-    gap_ms = until_ms - member.sent.at_ms
+    gap_ms = moment.silent_until_ms - member.sent.at_ms
     return hold(
         gap_ms < session_ms, f"a heartbeat within the session of {seconds(session_ms)}", f"none for {seconds(gap_ms)}"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fsm.kit.check import SLACK_MS, Grade, Verdict, hold, partitions, rule, seconds
 from fsm.kit.client_history import Moment, What
-from fsm.kit.positions import Refused, read_commit, read_fetch, read_offset_fetch
+from fsm.kit.positions import Refused, read_offset_fetch
 from fsm.protocol.assignment import TopicPartition
 from fsm.protocol.error_codes import ErrorCode
 
@@ -47,7 +47,7 @@ def commits_what_it_owns(moment: Moment) -> Verdict:
     if not member.is_member or not member.is_known:
         return None
     late = {p for p, at in _find_given_up(moment).items() if moment.at_ms - at <= SLACK_MS}
-    extra = read_commit(moment.request, moment.client.around.names).keys() - _list_assigned(moment) - late
+    extra = moment.committed.keys() - _list_assigned(moment) - late
     return hold(not extra, "only partitions that it owns", f"also {partitions(extra)}")
 
 
@@ -107,7 +107,7 @@ def waits_for_offsets(moment: Moment) -> Verdict:
         return None
     if moment.what is What.OFFSETS:
         return True
-    early = unknown & read_fetch(moment.request, moment.client.around.names).keys()
+    early = unknown & moment.fetched.keys()
     return hold(not early, "no fetch before the offset is known", f"a fetch of {partitions(early)}")
 
 
@@ -158,7 +158,7 @@ def fetches_what_it_was_given(moment: Moment) -> Verdict:
     member = moment.consumer
     if not member.is_member or not member.is_known:
         return None
-    asked = read_fetch(moment.request, moment.client.around.names)
+    asked = moment.fetched
     extra = asked.keys() - _list_assigned(moment) - _find_given_up(moment).keys()
     return hold(not extra, "only assigned partitions", f"it also reads {partitions(extra)}") if asked else None
 
@@ -169,7 +169,7 @@ def does_not_fetch_what_it_gave_up(moment: Moment) -> Verdict:
     gone = {p for p, at in _find_given_up(moment).items() if moment.at_ms - at > SLACK_MS}
     if not gone or not moment.consumer.is_member:
         return None
-    still = gone & read_fetch(moment.request, moment.client.around.names).keys()
+    still = gone & moment.fetched.keys()
     return hold(not still, "only what it owns", f"it still reads {partitions(still)}")
 
 
@@ -179,14 +179,14 @@ def does_not_fetch_outside(moment: Moment) -> Verdict:
     member = moment.consumer
     if member.is_member or not member.is_known or moment.at_ms - member.out_ms <= SLACK_MS:
         return None
-    asked = read_fetch(moment.request, moment.client.around.names)
+    asked = moment.fetched
     return hold(False, "no fetch", f"it reads {partitions(asked)}") if asked else None
 
 
 @rule("F4", Grade.MUST, "KIP-848, OffsetFetch API", What.FETCH)
 def starts_at_committed_offset(moment: Moment) -> Verdict:
     """A member begins to read an assigned partition at its committed offset."""
-    asked = read_fetch(moment.request, moment.client.around.names)
+    asked = moment.fetched
     begun = {p: (offset, moment.reads.start[p]) for p, offset in asked.items() if p in moment.reads.start}
     if not begun:
         return None
@@ -203,5 +203,5 @@ def does_not_fetch_what_it_revokes(moment: Moment) -> Verdict:
     callback = moment.application.callback
     if callback is None or callback.name != "revoke" or moment.at_ms - callback.since_ms <= SLACK_MS:
         return None
-    still = callback.partitions & read_fetch(moment.request, moment.client.around.names).keys()
+    still = callback.partitions & moment.fetched.keys()
     return hold(not still, "no fetch of what is revoked", f"it still reads {partitions(still)}")
