@@ -23,6 +23,7 @@ from fsm.capture.proxy import Proxy, Record
 from fsm.coordinator.model.context import Context
 from fsm.errors import InputError, RemoteProtocolError
 from fsm.join.network import Address, Network, Purpose
+from fsm.kit import processes
 from fsm.kit.client_history import CONSUMER
 from fsm.kit.scenario import (
     INTERVAL_MS,
@@ -195,25 +196,26 @@ def isolate(scenario: Scenario, name: str) -> Scenario:
     def rename_in(step: Step) -> Step:
         match step:
             case Start(_, options):
-                return replace(step, options=replace(options, topics=rename(options.topics)))
+                return step._replace(options=options._replace(topics=rename(options.topics)))
             case Command(line):
-                return replace(step, line=rename(line))
+                return step._replace(line=rename(line))
             case Topic(topic):
-                return replace(step, name=rename(topic))
+                return step._replace(name=rename(topic))
             case UnknownTopic(without):
-                return replace(step, without=rename(without))
+                return step._replace(without=rename(without))
         return step
 
     topics = {rename(topic): partitions for topic, partitions in scenario.topics.items()}
-    return replace(scenario, steps=tuple(map(rename_in, scenario.steps)), topics=topics, group=f"kit-{name}")
+    return scenario._replace(steps=tuple(map(rename_in, scenario.steps)), topics=topics, group=f"kit-{name}")
 
 
-class RealPlace:
-    """External brokers as the place of one scenario. Raises `InputError` where they cannot be used."""
+class RealPlace(processes.Place):
+    """External brokers as the place of one scenario: nobody ends sessions or moves groups there.
 
-    def __init__(
-        self, brokers: Sequence[Address], scenario: Scenario, record: Callable[[Exchange | Note], None]
-    ) -> None:
+    Raises `InputError` where they cannot be used.
+    """
+
+    def __init__(self, brokers: Sequence[Address], scenario: Scenario, record: Record) -> None:
         """`record` is called with every exchange; the scenario is one of `isolate`."""
         self.rules: list[Rule] = []
         self._scenario, self._record = scenario, record
@@ -250,7 +252,6 @@ class RealPlace:
         await self._network.close()
 
     def open_door(self, client: str) -> str:
-        """Opens an address of the brokers for this client alone."""
         script = Script(client, self.rules, lambda: {i: name for name, (i, _) in self._topics.items()})
         door = FaultyProxy(self._record, script, self._numbers)
         self._doors.append(door)
@@ -259,19 +260,16 @@ class RealPlace:
     # Events of scenarios
 
     def clock(self) -> float:
-        """Epoch milliseconds."""
         return now_ms()
 
     def describe(self) -> Any:
-        """The last description of the group; None if there is none."""
         return self._described
 
     def topics(self) -> Iterable[Sequence[Any]]:
-        """The name, id and partition count of each topic."""
         return [(name, i, partitions) for name, (i, partitions) in sorted(self._topics.items())]
 
     async def change_topic(self, name: str, partitions: int) -> None:
-        """A topic is made, gets more partitions, or is deleted (0); returns when metadata have it so."""
+        """Returns when metadata show the change."""
         if not partitions:
             states = (m.DeleteTopicState(name),)
             results = (await self._ask(m.DeleteTopicsRequest(states, (name,), TIMEOUT_MS))).responses
@@ -297,18 +295,6 @@ class RealPlace:
             return not partitions
         self._topics[name] = topic.topic_id, len(topic.partitions)
         return len(topic.partitions) == partitions and all(one.leader_id >= 0 for one in topic.partitions)
-
-    async def expire(self) -> None:
-        """Not possible with external brokers."""
-        raise NotImplementedError
-
-    async def move(self) -> None:
-        """Not possible with external brokers."""
-        raise NotImplementedError
-
-    async def hide(self, api: str) -> None:
-        """Not possible with external brokers."""
-        raise NotImplementedError
 
     # Background work
 

@@ -100,13 +100,14 @@ def _draw_note(note: Note) -> Iterator[Line]:
 
 def _describe_request(one: Exchange) -> str:
     request: Any = one.request
-    match one.api:
-        case "ConsumerGroupHeartbeat" if request is not None:
+    match one.api if request is not None else "":
+        case "ConsumerGroupHeartbeat":
             return f"Heartbeat {heartbeat(request)}"
-        case "OffsetCommit" | "Heartbeat" | "SyncGroup" if request is not None:
-            number = getattr(request, "generation_id", getattr(request, "generation_id_or_member_epoch", ""))
-            return f"{one.api} at {number}"
-        case "JoinGroup" if request is not None:
+        case "OffsetCommit":
+            return f"{one.api} at {request.generation_id_or_member_epoch}"
+        case "Heartbeat" | "SyncGroup":
+            return f"{one.api} at {request.generation_id}"
+        case "JoinGroup":
             return f"JoinGroup as {request.member_id or 'nobody'}"
     return one.api
 
@@ -116,14 +117,14 @@ def _describe_response(one: Exchange) -> str:
     code = getattr(response, "error_code", ErrorCode.NONE)
     if code is not ErrorCode.NONE:
         return str(getattr(code, "name", code))
-    match one.api:
-        case "ConsumerGroupHeartbeat" if response is not None:
+    match one.api if response is not None else "":
+        case "ConsumerGroupHeartbeat":
             given = response.assignment
             count = "" if given is None else f", {sum(len(numbers) for _, numbers in given)} partitions assigned"
             return f"epoch {response.member_epoch}{count}"
-        case "JoinGroup" if response is not None:
+        case "JoinGroup":
             return f"generation {response.generation_id}" + (", leads" if response.members else "")
-        case "OffsetCommit" if response is not None and response.errors:
+        case "OffsetCommit" if response.errors:
             return str(response.errors[0][1].name)
     return "answered"
 

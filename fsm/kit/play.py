@@ -77,7 +77,7 @@ def serve(scenario: Scenario) -> Served:
     )
 
 
-class Place(Protocol):
+class Place:
     """The brokers of a scenario, and the events that it may cause."""
 
     rules: list[Rule]
@@ -99,15 +99,18 @@ class Place(Protocol):
 
     async def expire(self) -> None:
         """Ends the sessions of all members."""
+        raise NotImplementedError
 
     async def move(self) -> None:
         """Moves the group to another coordinator, or reloads it."""
+        raise NotImplementedError
 
     async def hide(self, api: str) -> None:
         """Removes an API from the brokers."""
+        raise NotImplementedError
 
 
-class OurBrokers:
+class OurBrokers(Place):
     """Our own brokers as the place of a scenario; events take effect at once."""
 
     def __init__(
@@ -118,32 +121,25 @@ class OurBrokers:
         self.rules = brokers.rules
 
     def clock(self) -> float:
-        """Epoch milliseconds."""
         return self._clock()
 
     def describe(self) -> Any:
-        """The group as a broker describes it; None if there is none."""
         return self._brokers.cluster.coordinators.describe(GROUP, int(self.clock()))
 
     def topics(self) -> Iterable[Sequence[Any]]:
-        """The name, id and partition count of each topic."""
         return self._brokers.cluster.topics.describe()
 
     async def change_topic(self, name: str, partitions: int) -> None:
-        """Creates a topic, adds partitions to it, or deletes it (0)."""
         self._carry_out(self._brokers.change_topic(name, partitions, self.clock()))
 
     async def expire(self) -> None:
-        """Ends the sessions of all members."""
         for member in getattr(self.describe(), "members", ()):
             self._carry_out(self._brokers.expire(GROUP, member.member_id, self.clock()))
 
     async def move(self) -> None:
-        """Moves the group to another coordinator, or reloads it."""
         self._carry_out(self._brokers.move(GROUP, None, self.clock()))
 
     async def hide(self, api: str) -> None:
-        """Removes an API from the brokers."""
         self._brokers.cluster.versions.pop(m.APIS[api].key)
 
 
@@ -233,7 +229,8 @@ class Stage:
 async def play(stage: Stage) -> list[Exchange | Note]:
     """Plays the scenario from its beginning to the last client's end; returns the trace."""
     scenario = stage.scenario
-    stage.note("settings", session_timeout_ms=_session_ms(scenario), scenario=scenario.name)
+    session_ms = int(scenario.settings.get("group.consumer.session.timeout.ms", SESSION_MS))
+    stage.note("settings", session_timeout_ms=session_ms, scenario=scenario.name)
     for name in scenario.hidden:
         await stage.place.hide(name)
     try:
@@ -248,10 +245,6 @@ async def play(stage: Stage) -> list[Exchange | Note]:
             process.kill()
     await asyncio.sleep(0.1)
     return stage.trace
-
-
-def _session_ms(scenario: Scenario) -> int:
-    return int(scenario.settings.get("group.consumer.session.timeout.ms", SESSION_MS))
 
 
 async def _perform(step: Step, stage: Stage) -> None:  # noqa: C901, PLR0912  # one line for each kind of step

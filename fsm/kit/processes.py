@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from random import Random
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 from fsm.errors import InputError, refuse_os_errors
 from fsm.kit import play
@@ -113,7 +113,7 @@ def _object(line: str) -> Mapping[str, Any] | None:
     return value if isinstance(value, dict) and isinstance(value.get("ev"), str) else None
 
 
-class Place(play.Place, Protocol):
+class Place(play.Place):
     """A context in which brokers listen on sockets."""
 
     async def __aenter__(self) -> Self:
@@ -131,7 +131,7 @@ class Place(play.Place, Protocol):
 Record = Callable[[Exchange | Note], None]
 
 
-class OurPlace(play.OurBrokers):
+class OurPlace(play.OurBrokers, Place):
     """Brokers of ours on loopback."""
 
     def __init__(self, scenario: Scenario, record: Record) -> None:
@@ -148,7 +148,6 @@ class OurPlace(play.OurBrokers):
         await self._edge.stop()
 
     def open_door(self, client: str) -> str:
-        """More listeners."""
         return f"{HOST}:{self._edge.open_door(client)}"
 
 

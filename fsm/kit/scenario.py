@@ -6,8 +6,8 @@ A scenario is played by `fsm.kit.play`: its steps one after the other, then ever
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from fsm.kit.client_history import CONSUMER
 from fsm.protocol.error_codes import ErrorCode
@@ -30,8 +30,7 @@ SETTINGS = {
 """Short times, so that a scenario takes seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(NamedTuple):
     """The options of a client, which its adapter gets."""
 
     topics: str = "foo,bar"
@@ -60,99 +59,85 @@ class Options:
         return [word for name, value in given.items() if value != "" for word in (f"--{name}", str(value))]
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(NamedTuple):
     """Starts a client."""
 
     client: str = A
     options: Options = Options()
 
 
-@dataclass(frozen=True, slots=True)
-class Stable:
+class Stable(NamedTuple):
     """Waits until the group has so many members that own every partition, up to a timeout."""
 
     members: int = 1
     within_s: float = 14.0
 
 
-@dataclass(frozen=True, slots=True)
-class Members:
+class Members(NamedTuple):
     """Waits until the group has so many members, whatever they own."""
 
     members: int
     within_s: float = 14.0
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(NamedTuple):
     """Waits for a time."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(NamedTuple):
     """Injects a fault into requests from now on."""
 
     rule: Rule
 
 
-@dataclass(frozen=True, slots=True)
-class NoFaults:
+class NoFaults(NamedTuple):
     """Removes all faults."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """Sends a command to a client."""
 
     line: str
     client: str = A
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
+class Topic(NamedTuple):
     """Creates a topic, adds partitions to it, or deletes it (0)."""
 
     name: str
     partitions: int
 
 
-@dataclass(frozen=True, slots=True)
-class Expire:
+class Expire(NamedTuple):
     """Ends the sessions of all members."""
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(NamedTuple):
     """Moves the group to another coordinator, or reloads it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kill:
+class Kill(NamedTuple):
     """Kills a client's process."""
 
     client: str = A
 
 
-@dataclass(frozen=True, slots=True)
-class Close:
+class Close(NamedTuple):
     """Closes a client and waits for its end."""
 
     client: str = A
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownTopic:
+class UnknownTopic(NamedTuple):
     """The next heartbeats of A additionally assign a partition of a topic id that no broker knows."""
 
     without: str = ""
     """A topic that is taken away with the same answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnstableOffsets:
+class UnstableOffsets(NamedTuple):
     """The next answers to OffsetFetch of A have UNSTABLE_OFFSET_COMMIT for every partition."""
 
     times: int = 2
@@ -176,8 +161,7 @@ Step = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Scenario:
+class Scenario(NamedTuple):
     """A scenario: its brokers, its clients and its steps."""
 
     name: str
@@ -185,8 +169,8 @@ class Scenario:
     """One sentence."""
     steps: tuple[Step, ...]
     protocol: str = CONSUMER
-    topics: Mapping[str, int] = field(default_factory=lambda: {"foo": 4, "bar": 4})
-    settings: Mapping[str, str] = field(default_factory=dict)
+    topics: Mapping[str, int] = MappingProxyType({"foo": 4, "bar": 4})
+    settings: Mapping[str, str] = MappingProxyType({})
     brokers: int = 1
     hidden: tuple[str, ...] = ()
     """APIs that the brokers do not have."""

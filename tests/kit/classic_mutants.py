@@ -37,7 +37,7 @@ from tests.kit.mutants import Mutant, Refused, Take, breaks, requests_changed
 from tests.kit.offset_mutants import fetching
 
 QUIET = Scenario("classic_quiet", "A alone for a while.", (Start(A), Stable(1), Wait(9)), protocol=CLASSIC)
-QUIET_STATIC = replace(QUIET, steps=(Start(A, Options(instance="i1")), Stable(1), Wait(9)))
+QUIET_STATIC = QUIET._replace(steps=(Start(A, Options(instance="i1")), Stable(1), Wait(9)))
 REFUSED_LEAVING = Scenario(
     "classic_quiet_static",
     "A static member alone.",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from fsm.kit.client_history import CLASSIC
 from fsm.kit.scenario import (
     CLASSIC_BEAT,
@@ -165,4 +163,4 @@ FOUND = (
     ),
 )
 
-CLASSIC_SCENARIOS = tuple(replace(one, protocol=CLASSIC) for one in FOUND)
+CLASSIC_SCENARIOS = tuple(one._replace(protocol=CLASSIC) for one in FOUND)

@@ -28,13 +28,14 @@ from fsm.kit.scenario import (
 from fsm.protocol.error_codes import ErrorCode
 from fsm.serve.faults import ALWAYS, Do
 
-UP: tuple[Step, ...] = (Start(A), Stable(1), Wait(1.2))
-"""A alone, and settled."""
-JOINED_BY_B: tuple[Step, ...] = (Start(B), Stable(2))
-
 
 def _up(**options: object) -> tuple[Step, ...]:
     return (Start(A, Options(**options)), Stable(1), Wait(1.2))  # type: ignore[arg-type]
+
+
+UP = _up()
+"""A alone, and settled."""
+JOINED_BY_B: tuple[Step, ...] = (Start(B), Stable(2))
 
 
 def _refuse_heartbeat(
