@@ -12,7 +12,7 @@ from typing import Any
 
 from fsm.errors import RemoteProtocolError
 from fsm.kit.application import NEVER_MS, Held
-from fsm.kit.consumer_member import Refusal
+from fsm.kit.consumer_member import NO_REFUSAL, Refusal
 from fsm.protocol.consumer_protocol import Subscription, decode_assignment, decode_subscription
 from fsm.protocol.error_codes import ErrorCode
 from fsm.wire.exchange import Exchange
@@ -73,7 +73,7 @@ class ClassicMember:
     given_up: dict[tuple[str, int], float] = field(default_factory=dict)
     surrender: Held = frozenset()
     """The partitions that the last assignment revoked from a cooperative member, until it rejoins."""
-    refusal: Refusal | None = None
+    refusal: Refusal = NO_REFUSAL
     refused_ms: list[float] = field(default_factory=list)
     searched: bool = False
     rebalance_asked_ms: float | None = None
@@ -85,7 +85,7 @@ class ClassicMember:
     """Its last request of the group."""
     committed_ms: float = NEVER_MS
     """When its last commit was accepted, which restarts its session."""
-    fatal: Refusal | None = None
+    fatal: Refusal = NO_REFUSAL
     left: Exchange | None = None
     out_ms: float = NEVER_MS
 
@@ -100,7 +100,7 @@ class ClassicMember:
         self.cooperates = bool(names) and all("cooperative" in name.lower() for name in names)
         self.rebalance_asked_ms, self.beats_since, self.surrender = None, [], frozenset()
         if self.stage is Stage.OUT:
-            self.left, self.fatal = None, None
+            self.left, self.fatal = None, NO_REFUSAL
         self.stage, self.join = Stage.JOINING, exchange
         self.send(exchange)
 
@@ -118,7 +118,7 @@ class ClassicMember:
 
     def send(self, exchange: Exchange) -> None:
         """Any of these, or a SyncGroup."""
-        self.sent, self.searched, self.refusal = exchange, False, None
+        self.sent, self.searched, self.refusal = exchange, False, NO_REFUSAL
 
     def _end(self, at_ms: float) -> None:
         if self.stage is not Stage.OUT:

@@ -381,7 +381,7 @@ def _search(client: Client, _exchange: Exchange) -> None:
 
 def _commit(client: Client, exchange: Exchange) -> None:
     client.reads.commit(exchange, client.around.names)
-    if client.reads.refused_commit is None:
+    if not client.reads.refused_commit.code:
         client.classic.committed_ms = exchange.ended_ms
 
 

@@ -45,6 +45,9 @@ class Refusal(NamedTuple):
     request: Any
 
 
+NO_REFUSAL = Refusal(ErrorCode.NONE, NEVER_MS, None)
+
+
 @dataclass(slots=True)
 class ConsumerMember:
     """One member, across its incarnations."""
@@ -80,7 +83,7 @@ class ConsumerMember:
     """Partitions that it reported before and no longer, with the time."""
     sent: Exchange | None = None
     """Its last heartbeat."""
-    refusal: Refusal | None = None
+    refusal: Refusal = NO_REFUSAL
     """The error in the answer to its last heartbeat."""
     refused_ms: list[float] = field(default_factory=list)
     """The times of consecutive refused heartbeats."""
@@ -88,7 +91,7 @@ class ConsumerMember:
     """The times of refused heartbeats while the coordinator loads."""
     searched: bool = False
     """Whether it looked for the coordinator since its last heartbeat."""
-    fatal: Refusal | None = None
+    fatal: Refusal = NO_REFUSAL
     fenced_ms: float | None = None
     """When it was fenced, until it is a member again."""
     out_ms: float = NEVER_MS
@@ -118,13 +121,13 @@ class ConsumerMember:
             self._end(exchange.at_ms)
         else:
             self._stay(exchange)
-        self.sent, self.searched, self.refusal = exchange, False, None
+        self.sent, self.searched, self.refusal = exchange, False, NO_REFUSAL
 
     def _begin(self, at_ms: float) -> None:
         self.is_known = True
         if self.epoch is not None:
             self.out_ms = at_ms
-        self.epoch, self.left, self.fatal = None, None, None
+        self.epoch, self.left, self.fatal = None, None, NO_REFUSAL
         self.target, self.offered, self.owned = None, NOTHING, NOTHING
         self.given_up, self.accepted = {}, {}
 
@@ -176,7 +179,7 @@ class ConsumerMember:
             self._end(refusal.at_ms)
 
     def _accept(self, request: Any, response: Any, at_ms: float) -> None:
-        self.refusal, self.refused_ms, self.loading_ms, self.fenced_ms = None, [], [], None
+        self.refusal, self.refused_ms, self.loading_ms, self.fenced_ms = NO_REFUSAL, [], [], None
         if response.member_epoch != self.epoch:
             self.earlier_epoch, self.epoch, self.epoch_ms = self.epoch, response.member_epoch, at_ms
         if response.heartbeat_interval_ms != self.interval_ms:
@@ -203,7 +206,7 @@ class ConsumerMember:
     @property
     def is_settled(self) -> bool:
         """Whether its last heartbeat was accepted."""
-        return self.sent is not None and self.sent.is_answered and self.refusal is None
+        return self.sent is not None and self.sent.is_answered and not self.refusal.code
 
     def is_open(self, at_ms: float) -> bool:
         """Whether its last heartbeat is still to be answered."""

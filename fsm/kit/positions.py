@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from fsm.kit.application import NEVER_MS
 from fsm.protocol.assignment import NO_TOPIC_ID, TopicPartition
 from fsm.protocol.error_codes import ErrorCode
 from fsm.wire.exchange import Exchange
@@ -20,6 +21,9 @@ class Refused(NamedTuple):
     code: ErrorCode
     at_ms: float
     partitions: frozenset[TopicPartition]
+
+
+NOT_REFUSED = Refused(ErrorCode.NONE, NEVER_MS, frozenset())
 
 
 @dataclass(slots=True)
@@ -35,8 +39,8 @@ class Reads:
     """Partitions for which it received an error instead of the committed offset."""
     commits: bool = False
     """Whether it ever committed."""
-    refused_commit: Refused | None = None
-    refused_fetch: Refused | None = None
+    refused_commit: Refused = NOT_REFUSED
+    refused_fetch: Refused = NOT_REFUSED
 
     def fetch(self, exchange: Exchange, names: Mapping[str, str]) -> None:
         """Takes a Fetch request."""
@@ -54,7 +58,7 @@ class Reads:
             for one in topic.partitions
         }
         refused = frozenset(p for p, code in codes.items() if code is not ErrorCode.NONE)
-        self.refused_commit = None
+        self.refused_commit = NOT_REFUSED
         if refused:
             self.refused_commit = Refused(codes[min(refused)], exchange.ended_ms, refused)
         for partition in asked.keys() - refused:
@@ -70,7 +74,7 @@ class Reads:
         known = {p: offset for p, offset in found.items() if offset >= 0 and p not in refused}
         # A fetch from there may be in flight: its records are read, and the next one begins after them.
         self.start.update((p, offset) for p, offset in known.items() if self.position.get(p) != offset)
-        self.refused_fetch = None
+        self.refused_fetch = NOT_REFUSED
         if refused:
             code = next(iter(codes.values()), group_error(exchange.response))
             self.refused_fetch = Refused(code, exchange.ended_ms, refused)

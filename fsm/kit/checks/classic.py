@@ -28,8 +28,7 @@ def no_id_of_its_own(moment: Moment) -> Verdict:
 def joins_with_given_id(moment: Moment) -> Verdict:
     """A member rejoins after MEMBER_ID_REQUIRED with the member id of that response."""
     given = moment.classic.given_id
-    refusal = moment.classic.refusal
-    if not given or refusal is None or refusal.code is not ErrorCode.MEMBER_ID_REQUIRED:
+    if not given or moment.classic.refusal.code is not ErrorCode.MEMBER_ID_REQUIRED:
         return None
     return hold(moment.request.member_id == given, given, moment.request.member_id or "no member id")
 
@@ -131,7 +130,7 @@ def no_burst_of_beats(moment: Moment) -> Verdict:
 def keeps_its_id(moment: Moment) -> Verdict:
     """A member rejoins after ILLEGAL_GENERATION with its member id."""
     member = moment.classic
-    if member.refusal is None or member.refusal.code is not ErrorCode.ILLEGAL_GENERATION or not member.member_id:
+    if member.refusal.code is not ErrorCode.ILLEGAL_GENERATION or not member.member_id:
         return None
     return hold(
         moment.request.member_id == member.member_id, member.member_id, moment.request.member_id or "no member id"
@@ -142,7 +141,7 @@ def keeps_its_id(moment: Moment) -> Verdict:
 def forgets_its_id(moment: Moment) -> Verdict:
     """A member rejoins after UNKNOWN_MEMBER_ID without a member id."""
     refusal = moment.classic.refusal
-    if refusal is None or refusal.code is not ErrorCode.UNKNOWN_MEMBER_ID:
+    if refusal.code is not ErrorCode.UNKNOWN_MEMBER_ID:
         return None
     return hold(moment.request.member_id != identity(refusal.request), "no member id", moment.request.member_id)
 
@@ -151,7 +150,7 @@ def forgets_its_id(moment: Moment) -> Verdict:
 def searches_when_moved(moment: Moment) -> Verdict:
     """A member looks up the coordinator again after NOT_COORDINATOR."""
     member = moment.classic
-    if member.refusal is None or member.refusal.code is not ErrorCode.NOT_COORDINATOR:
+    if member.refusal.code is not ErrorCode.NOT_COORDINATOR:
         return None
     searches = member.searched or moment.searches_at_once
     return hold(searches, "FindCoordinator before the next request", f"{moment.what.value} without one")
@@ -161,7 +160,7 @@ def searches_when_moved(moment: Moment) -> Verdict:
 def backs_off(moment: Moment) -> Verdict:
     """A member backs off before it retries a request that failed with a retriable error."""
     refusal = moment.classic.refusal
-    if refusal is None or refusal.code is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+    if refusal.code is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return None
     waited_ms = moment.at_ms - refusal.at_ms
     return hold(waited_ms >= BACKOFF_MS, "a backoff of about 100 ms", f"{moment.what.value} after {waited_ms:.0f} ms")
@@ -170,8 +169,7 @@ def backs_off(moment: Moment) -> Verdict:
 @classic_rule("K16", Grade.MUST, "KIP-345; FENCED_INSTANCE_ID", What.JOIN, What.SYNC, What.BEAT, What.END)
 def silent_after_fenced_instance(moment: Moment) -> Verdict:
     """A static member sends nothing after another process took its instance id (FENCED_INSTANCE_ID)."""
-    fatal = moment.classic.fatal
-    if fatal is None or fatal.code is not ErrorCode.FENCED_INSTANCE_ID:
+    if moment.classic.fatal.code is not ErrorCode.FENCED_INSTANCE_ID:
         return None
     return hold(moment.what is What.END, "no request after FENCED_INSTANCE_ID", moment.what.value)
 
@@ -180,7 +178,7 @@ def silent_after_fenced_instance(moment: Moment) -> Verdict:
 def leaves(moment: Moment) -> Verdict:
     """A dynamic member that is closed leaves the group, so that others need not wait for its session to expire."""
     member, app = moment.classic, moment.application
-    if app.closing_ms is None or moment.client.protocol != CLASSIC or member.instance_id or member.fatal:
+    if app.closing_ms is None or moment.client.protocol != CLASSIC or member.instance_id or member.fatal.code:
         return None
     if member.left is None and not member.is_member:
         return None
@@ -242,10 +240,10 @@ def one_join(moment: Moment) -> Verdict:
 @classic_rule("K32", Grade.SHOULD, JOINING, What.JOIN, What.END)
 def silent_after_fatal(moment: Moment) -> Verdict:
     """A member does not rejoin after a fatal error."""
-    fatal = moment.classic.fatal
-    if fatal is None or fatal.code is ErrorCode.FENCED_INSTANCE_ID:
+    code = moment.classic.fatal.code
+    if code in (ErrorCode.NONE, ErrorCode.FENCED_INSTANCE_ID):
         return None
-    return hold(moment.what is What.END, f"no request after {fatal.code.name}", "JoinGroup")
+    return hold(moment.what is What.END, f"no request after {code.name}", "JoinGroup")
 
 
 @classic_rule("K35", Grade.MUST, "LeaveGroup API", What.LEAVE)

@@ -61,7 +61,7 @@ def not_silent(moment: Moment) -> Verdict:
     member, session_ms = moment.consumer, moment.client.around.session_ms
     if not member.is_member or member.sent is None:
         return None
-    if member.refusal is not None and member.refusal.code not in RETRIABLE:
+    if member.refusal.code and member.refusal.code not in RETRIABLE:
         return None  # it may well be told for good
     gap_ms = moment.silent_until_ms - member.sent.at_ms
     return hold(
@@ -200,7 +200,7 @@ def rejoins_when_unknown(moment: Moment) -> Verdict:
 
 def _rejoins_after(moment: Moment, code: ErrorCode) -> Verdict:
     refusal = moment.consumer.refusal
-    if refusal is None or refusal.code is not code or refusal.request.member_epoch < 0:
+    if refusal.code is not code or refusal.request.member_epoch < 0:
         return None
     return hold(moment.request.member_epoch <= 0, f"epoch 0 after {code.name}", heartbeat(moment.request))
 
@@ -219,7 +219,7 @@ def searches_when_unavailable(moment: Moment) -> Verdict:
 
 def _searches_after(moment: Moment, code: ErrorCode) -> Verdict:
     member = moment.consumer
-    if member.refusal is None or member.refusal.code is not code or moment.request.member_epoch < 0:
+    if member.refusal.code is not code or moment.request.member_epoch < 0:
         return None
     searches = member.searched or moment.searches_at_once
     return hold(searches, "FindCoordinator before the next heartbeat", f"{heartbeat(moment.request)} without one")
@@ -229,7 +229,7 @@ def _searches_after(moment: Moment, code: ErrorCode) -> Verdict:
 def backs_off(moment: Moment) -> Verdict:
     """A member backs off before it retries a heartbeat that failed with a retriable error."""
     refusal = moment.consumer.refusal
-    if refusal is None or refusal.code is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS or moment.request.member_epoch < 0:
+    if refusal.code is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS or moment.request.member_epoch < 0:
         return None
     waited_ms = moment.at_ms - refusal.at_ms
     return hold(

@@ -72,7 +72,7 @@ def joins_with_cause(moment: Moment) -> Verdict:
 def keeps_epoch_when_refused(moment: Moment) -> Verdict:
     """A member keeps its epoch after a retriable error: it is still a member."""
     member = moment.consumer
-    if not member.is_member or member.refusal is None or member.refusal.code not in RETRIABLE:
+    if not member.is_member or member.refusal.code not in RETRIABLE:
         return None
     got = f"epoch 0 after {member.refusal.code.name}"
     return hold(moment.request.member_epoch, f"epoch {member.epoch}, as received", got)
@@ -132,19 +132,18 @@ def repeats_join(moment: Moment) -> Verdict:
 @rule("E10", Grade.SHOULD, "AbstractHeartbeatRequestManager.onErrorResponse", What.HEARTBEAT, What.END)
 def silent_after_fatal(moment: Moment) -> Verdict:
     """A member sends no heartbeats after a fatal error."""
-    fatal = moment.consumer.fatal
-    if fatal is None or fatal.code is ErrorCode.FENCED_INSTANCE_ID:
+    code = moment.consumer.fatal.code
+    if code in (ErrorCode.NONE, ErrorCode.FENCED_INSTANCE_ID):
         return None
     if moment.what is What.END or moment.request.member_epoch < 0:
         return True
-    return hold(_is_restarted(moment), f"no heartbeat after {fatal.code.name}", heartbeat(moment.request))
+    return hold(_is_restarted(moment), f"no heartbeat after {code.name}", heartbeat(moment.request))
 
 
 @rule("E11", Grade.MUST, "KIP-345; KIP-848, Static Membership", What.HEARTBEAT, What.END)
 def silent_after_fenced_instance(moment: Moment) -> Verdict:
     """A static member sends no heartbeats after another process took its instance id (FENCED_INSTANCE_ID)."""
-    fatal = moment.consumer.fatal
-    if fatal is None or fatal.code is not ErrorCode.FENCED_INSTANCE_ID:
+    if moment.consumer.fatal.code is not ErrorCode.FENCED_INSTANCE_ID:
         return None
     if moment.what is What.END or moment.request.member_epoch < 0:
         return True
@@ -171,7 +170,7 @@ FOR_GOOD, FOR_A_WHILE = -1, -2
 def sends_leave(moment: Moment) -> Verdict:
     """A member that is closed leaves the group, so that others need not wait for its session to expire."""
     member, app = moment.consumer, moment.application
-    if app.closing_ms is None or moment.client.protocol != "consumer" or member.refusal:
+    if app.closing_ms is None or moment.client.protocol != "consumer" or member.refusal.code:
         return None
     if (member.left is None and not member.is_member) or app.changed_ms - app.closing_ms > LONG_MS:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fsm.kit.check import SLACK_MS, Grade, Verdict, hold, partitions, rule, seconds
 from fsm.kit.client_history import Moment, What
-from fsm.kit.positions import Refused, read_offset_fetch
+from fsm.kit.positions import read_offset_fetch
 from fsm.protocol.assignment import TopicPartition
 from fsm.protocol.error_codes import ErrorCode
 
@@ -62,7 +62,7 @@ def commits_in_this_version(moment: Moment) -> Verdict:
 def repeats_stale_commit(moment: Moment) -> Verdict:
     """A member retries a commit that failed with STALE_MEMBER_EPOCH, with its current epoch."""
     refused = moment.reads.refused_commit
-    if refused is None or refused.code is not ErrorCode.STALE_MEMBER_EPOCH:
+    if refused.code is not ErrorCode.STALE_MEMBER_EPOCH:
         return None
     if moment.what is What.COMMIT:
         return hold(moment.at_ms - refused.at_ms <= RETRY_MS, "the commit again", "a different one, much later")
@@ -124,8 +124,8 @@ def repeats_stale_offsets(moment: Moment) -> Verdict:
 
 
 def _repeats_offsets(moment: Moment, code: ErrorCode) -> Verdict:
-    refused: Refused | None = moment.reads.refused_fetch
-    if refused is None or refused.code is not code:
+    refused = moment.reads.refused_fetch
+    if refused.code is not code:
         return None
     if moment.what is What.END:
         waited_ms = (moment.application.closing_ms or moment.at_ms) - refused.at_ms

@@ -228,7 +228,7 @@ def lost_not_revoked(moment: Moment) -> Verdict:
 def gets_fatal_error(moment: Moment) -> Verdict:
     """An application gets the errors that its client cannot recover from."""
     fatal, app = moment.consumer.fatal, moment.application
-    if fatal is None or not app.noted_ms > 0:
+    if not fatal.code or not app.noted_ms > 0:
         return None
     if app.error_ms >= fatal.at_ms - SETTLED_MS or (app.exited_ms is not None and app.closing_ms is None):
         return True
@@ -238,8 +238,8 @@ def gets_fatal_error(moment: Moment) -> Verdict:
 @rule("A4", Grade.SHOULD, REBALANCE_LISTENER + ".onPartitionsLost", What.END)
 def gets_lost_callback_after_fatal_error(moment: Moment) -> Verdict:
     """An application gets a callback for its partitions when its client fails with a fatal error."""
-    fatal, app = moment.consumer.fatal, moment.application
-    if fatal is None or not app.reports_callbacks or not app.lost_by_fence:
+    app = moment.application
+    if not moment.consumer.fatal.code or not app.reports_callbacks or not app.lost_by_fence:
         return None
     left = app.lost_by_fence & app.unreleased
     return hold(not left, "a lost or revoked callback", f"none for {partitions(left)}")
