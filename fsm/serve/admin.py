@@ -70,9 +70,7 @@ def delete_topics(topics: Topics, request: m.DeleteTopicsRequest, context: Reque
         topics.change(found, 0, int(context.now_ms), context.random)
         return m.DeletableTopicResult(found, known_id)
 
-    by_name = ((name, NO_TOPIC_ID) for name in request.topic_names)
-    wanted = [*((topic.name, topic.topic_id) for topic in request.topics), *by_name]
-    return m.DeleteTopicsResponse(responses=tuple(one(name, topic_id) for name, topic_id in wanted))
+    return m.DeleteTopicsResponse(responses=tuple(one(*topic) for topic in request.wanted))
 
 
 def create_partitions(

@@ -96,6 +96,11 @@ class DeleteTopicsRequest:
     topic_names: Annotated[tuple[str, ...], Wire(until=5)] = ()
     timeout_ms: int = 0
 
+    @property
+    def wanted(self) -> tuple[DeleteTopicState, ...]:
+        """The topics in the form of the newest version."""
+        return (*self.topics, *map(DeleteTopicState, self.topic_names))
+
 
 class DeletableTopicResult(NamedTuple):
     """Result for one topic."""
