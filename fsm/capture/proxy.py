@@ -7,7 +7,6 @@ closes, the other is closed.
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Sequence
@@ -16,8 +15,8 @@ from itertools import count
 
 from fsm.capture.frames import HELD
 from fsm.capture.link import TLS, Link
-from fsm.errors import InputError, RemoteProtocolError
-from fsm.serve.edge import now_ms
+from fsm.errors import InputError, RemoteProtocolError, refuse_os_errors
+from fsm.serve.edge import now_ms, open_listener
 from fsm.wire.dialogue import show_address
 from fsm.wire.exchange import Exchange, Note
 
@@ -61,11 +60,8 @@ class Proxy:
 
     def listen(self, host: str, port: int, at: int = 0) -> int:
         """Listens at this port for the broker. Raises `InputError` if it is taken."""
-        try:
-            listener = socket.create_server((HERE, at))
-        except OSError as problem:
-            why = os.strerror(problem.errno) if problem.errno else problem
-            raise InputError(f"cannot listen: {why}", f"{HERE}:{at}", "choose another --port") from None
+        with refuse_os_errors("cannot listen", f"{HERE}:{at}", "choose another --port"):
+            listener = open_listener(HERE, at)
         broker = self._brokers[host, port] = _Broker(host, port, listener)
         self._servers.append(asyncio.ensure_future(asyncio.start_server(self._serving(broker), sock=listener)))
         here: int = listener.getsockname()[1]

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from fsm.kit.application import NEVER_MS
-from fsm.protocol.assignment import NO_TOPIC_ID, TopicPartition
+from fsm.protocol.assignment import TopicPartition
 from fsm.protocol.error_codes import ErrorCode
+from fsm.serve.faults import topic_of
 from fsm.wire.exchange import Exchange
 
 
@@ -82,13 +83,6 @@ class Reads:
     def list_uncommitted(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Partitions whose position is beyond the committed offset."""
         return sorted(p for p in partitions if self.position.get(p, 0) > max(self.committed.get(p, -1), 0))
-
-
-def topic_of(topic: Any, names: Mapping[str, str]) -> str:
-    """The name of a topic in a message, or its id where that is all that is known."""
-    topic_id: str = getattr(topic, "topic_id", NO_TOPIC_ID)
-    name: str = getattr(topic, "name", "") or getattr(topic, "topic", "")
-    return name or names.get(topic_id, topic_id)
 
 
 def read_fetch(request: Any, names: Mapping[str, str]) -> dict[TopicPartition, int]:

@@ -163,11 +163,9 @@ class Brokers:
 
     def next_deadline_ms(self) -> float | None:
         """The time of the next timer; None if there is none."""
-        group_ms = self.cluster.coordinators.next_deadline_ms()
-        due = [] if group_ms is None else [float(group_ms)]
-        timer_ms = self._timers.next_deadline_ms()
-        due += [] if timer_ms is None else [timer_ms]
-        return max(min(due), self._paused_until_ms) if due else None
+        deadlines_ms = self.cluster.coordinators.next_deadline_ms(), self._timers.next_deadline_ms()
+        due_ms = min((at_ms for at_ms in deadlines_ms if at_ms is not None), default=None)
+        return None if due_ms is None else max(due_ms, self._paused_until_ms)
 
     def advance(self, now_ms: float) -> tuple[Effect, ...]:
         """Runs everything that is due; timers that become due by that wait for the next call."""
@@ -245,17 +243,10 @@ class Brokers:
             api = API_BY_KEY.get(header.api_key)
             name = api.name if api else str(header.api_key)
             answered = api is not None and api.request is m.ApiVersionsRequest
-            exchange = Exchange(
-                at_ms,
-                connection.number,
-                header.client_id,
-                name,
-                header.api_version,
-                answered_ms=now_ms if answered else None,
-                broker=connection.broker,
-                correlation_id=header.correlation_id,
-            )
-            self._event(exchange)
+            if self.on_event is not None:
+                exchange = Exchange(at_ms, connection.number, header.client_id, name, header.api_version)
+                exchange = exchange._replace(broker=connection.broker, correlation_id=header.correlation_id)
+                self.on_event(exchange._replace(answered_ms=now_ms) if answered else exchange)
             if answered:
                 response = self.cluster.api_versions(0, ErrorCode.UNSUPPORTED_VERSION)
                 self._send(connection, encode_response(response, 0, header.correlation_id))
@@ -335,13 +326,11 @@ class Brokers:
         if asked.is_repeat:
             return
         if response is m.DISCONNECTED:
-            self._record(asked, None, None)
-            self._hang_up(asked.connection, now_ms)
+            self._drop(asked, None, now_ms)
             return
         if rule is not None and response is not None:
             if rule.do is Do.LOSE:
-                self._record(asked, response, None)
-                self._hang_up(asked.connection, now_ms)
+                self._drop(asked, response, now_ms)
                 return
             if rule.do is Do.MUTE:
                 self._record(asked, response, None)
@@ -368,10 +357,15 @@ class Brokers:
             if connection.frames:
                 self._ready.append(connection)
 
+    def _drop(self, asked: _Open, response: Any, now_ms: float) -> None:
+        """Ends the connection of a request, whose answer, if there is one, is lost."""
+        self._record(asked, response, None)
+        self._hang_up(asked.connection, now_ms)
+
     def _record(self, asked: _Open, response: Any, answered_ms: float | None) -> None:
         if self.on_event is not None:
             header, rule = asked.header, asked.rule
-            self._event(
+            self.on_event(
                 Exchange(
                     asked.at_ms,
                     asked.connection.number,
@@ -401,13 +395,11 @@ class Brokers:
         """Applies faults to a request before it is handled; `_answer` applies the others."""
         if rule.do is Do.REFUSE:
             if isinstance(asked.request, m.ProduceRequest) and not asked.request.acks:
-                self._record(asked, None, None)  # it expects no answer, so a broker can only close the connection
-                self._hang_up(asked.connection, now_ms)
+                self._drop(asked, None, now_ms)  # it expects no answer, so a broker can only close the connection
                 return
             self._answer(asked, self._refusal(asked, rule.code), now_ms)
         elif rule.do is Do.CLOSE:
-            self._record(asked, None, None)
-            self._hang_up(asked.connection, now_ms)
+            self._drop(asked, None, now_ms)
         elif rule.do is Do.SWALLOW:
             self._record(asked, None, None)
         elif rule.do is Do.DELAY:
@@ -462,10 +454,6 @@ class Brokers:
             self._handle_waiting(self._ready.popleft(), now_ms)
         effects, self._effects = tuple(self._effects), []
         return effects
-
-    def _event(self, seen: Exchange | Note) -> None:
-        if self.on_event is not None:
-            self.on_event(seen)
 
     def _note(self, event: str, now_ms: float, **about: Any) -> None:
         if self.on_event is not None:

@@ -110,13 +110,14 @@ class Coordinators:
         ):
             return [Answer(context.token, answer(self, message, context))]
         partition = self.partition_of(message.group_id)
-        refusal = self._refuses(partition, context)
-        if not refusal and self._brings_more(partition, message, int(context.now_ms)) and self.is_full:
+        if self.leaders[partition] != context.broker:
+            refusal = ErrorCode.NOT_COORDINATOR
+        elif self._brings_more(partition, message, int(context.now_ms)) and self.is_full:
             refusal = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if refusal:
-            request = Request(context.token, context.client_id, context.client_host, context.version, message)
-            return [Answer(context.token, steps.refuse(request, refusal, self.context))]
-        return self._forward(partition, message, context)
+        else:
+            return self._forward(partition, message, context)
+        request = Request(context.token, context.client_id, context.client_host, context.version, message)
+        return [Answer(context.token, steps.refuse(request, refusal, self.context))]
 
     @property
     def is_full(self) -> bool:
@@ -146,37 +147,37 @@ class Coordinators:
         self._arm(partition, host)
         return list(sent.answers)
 
-    def _refuses(self, partition: int, context: RequestContext) -> ErrorCode | None:
-        is_leader = self.leaders[partition] == context.broker
-        return None if is_leader else ErrorCode.NOT_COORDINATOR
+    def _refuses(self, group_id: str, context: RequestContext) -> ErrorCode | None:
+        return None if self.leader_of(group_id) == context.broker else ErrorCode.NOT_COORDINATOR
+
+    def _forward_one(self, group_id: str, message: Any, context: RequestContext) -> Any:
+        """The coordinator's answer to a request about one group, which waits for nothing."""
+        (answer,) = self._forward(self.partition_of(group_id), message, context)
+        return answer.body
 
     def _fetch_offsets(self, message: m.OffsetFetchRequest, context: RequestContext) -> m.OffsetFetchResponse:
         def one(group: m.OffsetFetchRequestGroup) -> m.OffsetFetchResponseGroup:
-            partition = self.partition_of(group.group_id)
-            if refusal := self._refuses(partition, context):
+            if refusal := self._refuses(group.group_id, context):
                 return m.OffsetFetchResponseGroup(group.group_id, (), refusal)
             sent = m.OffsetFetchRequest(groups=(group,), require_stable=message.require_stable)
-            (answer,) = self._forward(partition, sent, context)
-            found: m.OffsetFetchResponseGroup = answer.body.groups[0]  # type: ignore[union-attr]
+            found: m.OffsetFetchResponseGroup = self._forward_one(group.group_id, sent, context).groups[0]
             return found
 
         return m.OffsetFetchResponse(groups=tuple(map(one, message.groups)))
 
     def _delete(self, message: m.DeleteGroupsRequest, context: RequestContext) -> m.DeleteGroupsResponse:
         def one(group_id: str) -> m.DeletableGroupResult:
-            partition = self.partition_of(group_id)
-            if refusal := self._refuses(partition, context):
+            if refusal := self._refuses(group_id, context):
                 return m.DeletableGroupResult(group_id, refusal)
             sent = m.DeleteGroupsRequest((group_id,))
-            (answer,) = self._forward(partition, sent, context)
-            found: m.DeletableGroupResult = answer.body.results[0]  # type: ignore[union-attr]
+            found: m.DeletableGroupResult = self._forward_one(group_id, sent, context).results[0]
             return found
 
         return m.DeleteGroupsResponse(results=tuple(map(one, dict.fromkeys(message.groups_names))))
 
     def _describe_classic(self, message: m.DescribeGroupsRequest, context: RequestContext) -> m.DescribeGroupsResponse:
         def one(group_id: str) -> m.DescribedGroup:
-            refusal = self._refuses(self.partition_of(group_id), context)
+            refusal = self._refuses(group_id, context)
             if refusal:
                 return m.DescribedGroup(refusal, None, group_id)
             found = self.describe(group_id, int(context.now_ms))
@@ -192,7 +193,7 @@ class Coordinators:
         self, message: m.ConsumerGroupDescribeRequest, context: RequestContext
     ) -> m.ConsumerGroupDescribeResponse:
         def one(group_id: str) -> m.DescribedConsumerGroup:
-            refusal = self._refuses(self.partition_of(group_id), context)
+            refusal = self._refuses(group_id, context)
             found = None if refusal else self.describe(group_id, int(context.now_ms))
             if isinstance(found, m.DescribedConsumerGroup):
                 return found

@@ -110,7 +110,7 @@ class Edge:
     def listen(self, broker: int, host: str, port: int = 0) -> int:
         """Listens at one more address for a broker, as long as the edge runs; returns the port. Raises `InputError`."""
         with refuse_os_errors("cannot listen", f"{host}:{port}", "choose another --host or --port"):
-            listening = _listen(host, port)
+            listening = open_listener(host, port)
         self._listening.append(listening)
         self._loop.add_reader(listening, self._accept, listening, broker)
         return int(listening.getsockname()[1])
@@ -263,7 +263,8 @@ class Edge:
             self.on_trouble(f"{what}; others are turned away: raise the limit of open files (ulimit -n)")
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def open_listener(host: str, port: int) -> socket.socket:
+    """A socket that listens there, with `BACKLOG`. Raises `OSError`."""
     listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

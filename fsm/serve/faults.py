@@ -26,7 +26,7 @@ from typing import Any
 
 from fsm.errors import InputError
 from fsm.nodes import Node, nearest, short, yaml_node
-from fsm.protocol.assignment import TopicPartition
+from fsm.protocol.assignment import NO_TOPIC_ID, TopicPartition
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import APIS, ConsumerGroupHeartbeatRequest, FindCoordinatorRequest, OffsetFetchRequest
 from fsm.protocol.schema import Kind, struct_of
@@ -168,8 +168,15 @@ def epochs_of(request: Any) -> frozenset[int]:
     return frozenset(found)
 
 
+def topic_of(topic: Any, names: Mapping[str, str]) -> str:
+    """The name of a topic in a message, or its id where that is all that is known."""
+    topic_id: str = getattr(topic, "topic_id", NO_TOPIC_ID)
+    name: str = getattr(topic, "name", "") or getattr(topic, "topic", "")
+    return name or names.get(topic_id, topic_id)
+
+
 def partitions_of(request: Any, names: Mapping[str, str]) -> frozenset[TopicPartition]:
-    """The partitions that a request names, without those of unknown topic ids."""
+    """The partitions that a request names."""
     found: set[TopicPartition] = set()
     for topic_id, numbers in getattr(request, "topic_partitions", None) or ():
         found |= {(names.get(topic_id, topic_id), number) for number in numbers}
@@ -177,9 +184,7 @@ def partitions_of(request: Any, names: Mapping[str, str]) -> frozenset[TopicPart
     for group in getattr(request, "groups", ()):
         topics += getattr(group, "topics", None) or ()
     for topic in topics:
-        name = (
-            getattr(topic, "name", "") or getattr(topic, "topic", "") or names.get(getattr(topic, "topic_id", ""), "")
-        )
+        name = topic_of(topic, names)
         for field_name in ("partitions", "partition_indexes", "partition_data"):
             for one in getattr(topic, field_name, ()):
                 number = next(
