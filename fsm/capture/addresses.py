@@ -163,9 +163,8 @@ def _is_address(host: str, port: int) -> bool:
 
 
 def _with_readable_versions(response: m.ApiVersionsResponse) -> m.ApiVersionsResponse:
-    offered = (_narrow(one, *READABLE[one.api_key]) if one.api_key in READABLE else one for one in response.api_keys)
+    offered = []
+    for key, oldest, newest in response.api_keys:
+        least, most = READABLE.get(key, (oldest, newest))
+        offered.append(m.ApiVersion(key, max(oldest, least), min(newest, most)))
     return replace(response, api_keys=tuple(one for one in offered if one.min_version <= one.max_version))
-
-
-def _narrow(offered: m.ApiVersion, oldest: int, newest: int) -> m.ApiVersion:
-    return offered._replace(min_version=max(offered.min_version, oldest), max_version=min(offered.max_version, newest))

@@ -140,9 +140,7 @@ class Following:
         closed = self._clients.around.closed
         if len(closed) <= 2 * MOST_CLOSED:
             return
-        gone = list(closed)[:MOST_CLOSED]
-        for number in gone:
+        for number in list(closed)[:MOST_CLOSED]:
             del closed[number]
-        for client in self._clients.found.values():
-            for number in gone:
+            for client in self._clients.found.values():
                 client.connections.pop(number, None)

@@ -24,6 +24,11 @@ class Frame(NamedTuple):
     """The bytes of the whole frame without its length prefix."""
     data: bytes
 
+    @classmethod
+    def of(cls, data: bytes) -> Frame:
+        """The whole frame with these bytes."""
+        return cls(len(data), data)
+
     @property
     def is_whole(self) -> bool:
         """Whether all of it is here."""

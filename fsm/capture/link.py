@@ -37,6 +37,7 @@ class Link:
 
     def __init__(self, connection: int, place: Place, broker: int = 0, held: int = HELD) -> None:
         """`held` is the maximum number of bytes of a frame that are held to be read."""
+        self.connection = connection
         self._place = place
         self._requests, self._answers = Frames(LEAST_REQUEST, held), Frames(LEAST_ANSWER, held)
         self._conversation = Conversation(connection, broker)
@@ -133,7 +134,7 @@ class Link:
             data = write_sharing(rewritten, version, correlation_id)
         else:
             data = encode_response(rewritten, answered.version, correlation_id)
-        return Frame(len(data), data).raw
+        return Frame.of(data).raw
 
 
 def _refusal(correlation_id: int) -> Frame:
@@ -141,5 +142,4 @@ def _refusal(correlation_id: int) -> Frame:
     api = API_BY_KEY[API_VERSIONS]
     known = ApiVersion(api.key, api.oldest, api.newest)
     refused = ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, (known,))
-    data = encode_response(refused, 0, correlation_id)
-    return Frame(len(data), data)
+    return Frame.of(encode_response(refused, 0, correlation_id))

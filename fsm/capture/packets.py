@@ -100,18 +100,12 @@ def _parsers() -> Mapping[int, Parse]:
     def raw(packet: bytes) -> Any:
         return dpkt.ip6.IP6(packet) if packet[:1] >= b"\x60" else dpkt.ip.IP(packet)
 
-    ethernet, loopback = dpkt.ethernet.Ethernet, dpkt.loopback.Loopback
     return {
-        0: loopback,
-        1: ethernet,
-        12: raw,
-        14: raw,
-        101: raw,
-        108: loopback,
+        1: dpkt.ethernet.Ethernet,
         113: dpkt.sll.SLL,
-        228: raw,
-        229: raw,
         276: dpkt.sll2.SLL2,
+        **dict.fromkeys((0, 108), dpkt.loopback.Loopback),
+        **dict.fromkeys((12, 14, 101, 228, 229), raw),
     }
 
 
@@ -138,19 +132,9 @@ def _segment(at_ms: float, network: Any, tcp: Any) -> Segment:
     else:
         length = network.plen - sum(one.length for one in network.all_extension_headers)
     missing = max(0, length - 4 * tcp.off - len(data)) if length > 0 else 0
-    syn, fin, rst, ack = tcp.flags & 2, tcp.flags & 1, tcp.flags & 4, tcp.flags & 16
-    return Segment(
-        round(at_ms, 3),
-        (_host(network.src), tcp.sport),
-        (_host(network.dst), tcp.dport),
-        tcp.seq,
-        tcp.ack if ack else None,
-        data,
-        missing,
-        bool(syn),
-        bool(fin),
-        bool(rst),
-    )
+    syn, fin, rst, ack = (bool(tcp.flags & bit) for bit in (2, 1, 4, 16))
+    ends = (_host(network.src), tcp.sport), (_host(network.dst), tcp.dport)
+    return Segment(round(at_ms, 3), *ends, tcp.seq, tcp.ack if ack else None, data, missing, syn, fin, rst)
 
 
 @lru_cache(1 << 12)

@@ -109,21 +109,21 @@ class Proxy:
             writers.append(upstream[1])
             for writer in writers:
                 writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            await self._carry(link, connection, client, upstream)
+            await self._carry(link, client, upstream)
         except (RemoteProtocolError, InputError) as problem:
             self._note("broken", connection, why=str(problem))
         except (OSError, TimeoutError) as problem:
             self._note("unreachable", connection, why=f"{broker.address}: {problem or 'no answer'}")
         finally:
             link.end()
-            self._record_exchanges(link, connection)
+            self._record_exchanges(link)
             self._note("disconnected", connection)
             await _close(writers)
 
-    async def _carry(self, link: Link, connection: int, client: Streams, upstream: Streams) -> None:
+    async def _carry(self, link: Link, client: Streams, upstream: Streams) -> None:
         """Passes bytes until either side is closed and the other has received everything."""
-        there = asyncio.ensure_future(self._carry_requests(link, connection, client, upstream[1]))
-        back = asyncio.ensure_future(self._carry_answers(link, connection, upstream[0], client[1]))
+        there = asyncio.ensure_future(self._carry_requests(link, client, upstream[1]))
+        back = asyncio.ensure_future(self._carry_answers(link, upstream[0], client[1]))
         try:
             await asyncio.wait((there, back), return_when=asyncio.FIRST_COMPLETED)
             if link.is_waiting and not back.done():
@@ -138,45 +138,41 @@ class Proxy:
             if isinstance(problem, Exception) and not isinstance(problem, OSError):
                 raise problem
 
-    async def _carry_requests(self, link: Link, connection: int, client: Streams, broker: asyncio.StreamWriter) -> None:
-        was_read = True
+    async def _carry_requests(self, link: Link, client: Streams, broker: asyncio.StreamWriter) -> None:
         while data := await client[0].read(CHUNK):
             await _wait((link.paused_until_ms - now_ms()) / 1000)
+            was_opaque = link.opaque
             passed = link.from_client(data, now_ms())
-            if link.opaque and was_read:
-                was_read = False
-                self._check_opaque(link, connection)
+            if link.opaque and not was_opaque:
+                self._check_opaque(link)
             if passed.to_client:
                 client[1].write(passed.to_client)
-            self._record_exchanges(link, connection)
+            self._record_exchanges(link)
             await _wait(link.wait_s)
             broker.write(passed.to_broker)
             await broker.drain()
 
-    async def _carry_answers(
-        self, link: Link, connection: int, broker: asyncio.StreamReader, client: asyncio.StreamWriter
-    ) -> None:
+    async def _carry_answers(self, link: Link, broker: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
         while data := await broker.read(CHUNK):
             passed = link.from_broker(data, now_ms())
-            self._record_exchanges(link, connection)
+            self._record_exchanges(link)
             await _wait(link.wait_s)
             if not client.is_closing():
                 client.write(passed.to_client)
                 await client.drain()
 
-    def _check_opaque(self, link: Link, connection: int) -> None:
-        self._note("opaque", connection, why=f"{link.opaque}: nothing can be read")
+    def _check_opaque(self, link: Link) -> None:
+        self._note("opaque", link.connection, why=f"{link.opaque}: nothing can be read")
         if link.opaque == TLS and not self._passes_tls:
             raise RemoteProtocolError(
                 "a client uses TLS; configure it without TLS, or start fsm capture with --pass-tls"
             )
 
-    def _record_exchanges(self, link: Link, connection: int) -> None:
+    def _record_exchanges(self, link: Link) -> None:
         for exchange in link.take_exchanges():
             self._record(exchange)
-        unread, link.unread = link.unread, []
-        for what in unread:
-            self._note("unread", connection, why=f"{what}: clients may go past")
+        while link.unread:
+            self._note("unread", link.connection, why=f"{link.unread.pop(0)}: clients may go past")
 
     def _note(self, event: str, connection: int, **about: object) -> None:
         self._record(Note(now_ms(), event, {"connection": connection, **about}))

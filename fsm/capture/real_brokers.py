@@ -103,8 +103,7 @@ class FaultyLink(Link):
         match rule.do:
             case Do.REFUSE:
                 answer = refusal(asked.request, version, rule.code, Context(int(now_ms)))
-                data = encode_response(answer, version, correlation_id)
-                self._refused[correlation_id] = Frame(len(data), data)
+                self._refused[correlation_id] = Frame.of(encode_response(answer, version, correlation_id))
                 return b""
             case Do.SWALLOW:
                 self._drops_everything = True
@@ -127,10 +126,9 @@ class FaultyLink(Link):
                 return b""
             case Do.REWRITE | Do.THROTTLE if rule and answered.response is not None:
                 response = with_places(_rewrite(rule, answered.response), self._place)
-                data = encode_response(response, answered.version, correlation_id)
                 if rule.do is Do.THROTTLE:
                     self.paused_until_ms = self._now_ms + rule.ms
-                return Frame(len(data), data).raw
+                return Frame.of(encode_response(response, answered.version, correlation_id)).raw
             case Do.DELAY_ANSWER if rule:
                 self.wait_s = rule.ms / 1000
         return super()._rewrite(frame, answered)

@@ -46,8 +46,8 @@ class Member:
 
 @dataclass
 class Group:
-    protocol: str
-    """`consumer`, or the protocol type of a classic group."""
+    protocol: str = ""
+    """`consumer`, or the protocol type of a classic group, if known."""
     members: dict[str, Member] = field(default_factory=dict)
     epoch: int = 0
     """The highest epoch or generation in a response."""
@@ -64,87 +64,71 @@ class Groups:
 
     def take(self, exchange: Exchange) -> list[str]:
         """Adds an exchange; returns the news in it, one line each, without time."""
-        read = _READERS.get(exchange.api)
-        if read is None or exchange.request is None or exchange.response is None:
+        is_read = exchange.request is not None and exchange.response is not None
+        if not is_read or exchange.api not in (*_READERS, "OffsetCommit"):
             return []
-        return [f"{exchange.request.group_id}: {news}" for news in read(self, exchange)]
+        return [f"{exchange.request.group_id}: {news}" for news in self._read(exchange)]
 
-    def _group(self, exchange: Exchange, protocol: str) -> Group:
-        name = exchange.request.group_id
+    def _read(self, exchange: Exchange) -> Iterator[str]:
+        request, response = exchange.request, exchange.response
+        if exchange.api == "OffsetCommit":
+            codes = {one.error_code for topic in response.topics for one in topic.partitions}
+            if codes - {ErrorCode.NONE}:
+                yield from _refuse(self._find(request.group_id), request.member_id, exchange, max(codes))
+            return
+        group = self._find(request.group_id)
+        if exchange.api == "ConsumerGroupHeartbeat":
+            group.protocol = "consumer"
+        elif exchange.api == "JoinGroup":
+            group.protocol = request.protocol_type or group.protocol
+        if response.error_code:
+            yield from _refuse(group, request.member_id, exchange, response.error_code)
+        else:
+            yield from _READERS[exchange.api](group, exchange)
+
+    def _find(self, name: str) -> Group:
         known = self.found.get(name)
         if known is None:
-            known = Group(protocol)
+            known = Group()
             if len(self.found) < MOST_GROUPS:
                 self.found[name] = known
-        if protocol:
-            known.protocol = protocol
         return known
 
-    def _beat(self, exchange: Exchange) -> Iterator[str]:
-        request, response = exchange.request, exchange.response
-        group = self._group(exchange, "consumer")
-        member_id = response.member_id or request.member_id
-        if response.error_code:
-            yield from _refuse(group, member_id, exchange)
-        elif request.member_epoch < 0:
-            how = "left" if request.member_epoch == -1 else "left for a while, its instance is kept"
-            yield from _leave(group, member_id, exchange, how)
-        else:
-            assigned = response.assignment
-            count = None if assigned is None else sum(len(partitions) for _, partitions in assigned)
-            yield from _note_answer(group, member_id, exchange, response.member_epoch, count)
 
-    def _join(self, exchange: Exchange) -> Iterator[str]:
-        request, response = exchange.request, exchange.response
-        group = self._group(exchange, request.protocol_type)
-        if response.error_code:
-            yield from _refuse(group, request.member_id, exchange)
-        else:
-            yield from _note_answer(group, response.member_id, exchange, response.generation_id, None)
-
-    def _sync(self, exchange: Exchange) -> Iterator[str]:
-        request, response = exchange.request, exchange.response
-        group = self._group(exchange, "")
-        if response.error_code:
-            yield from _refuse(group, request.member_id, exchange)
-            return
-        try:
-            count = len(decode_assignment(response.assignment).partitions) if response.assignment else 0
-        except FsmError:
-            count = None
-        yield from _note_answer(group, request.member_id, exchange, request.generation_id, count)
-
-    def _classic_beat(self, exchange: Exchange) -> Iterator[str]:
-        request, group = exchange.request, self._group(exchange, "")
-        if exchange.response.error_code:
-            yield from _refuse(group, request.member_id, exchange)
-        else:
-            yield from _note_answer(group, request.member_id, exchange, request.generation_id, None)
-
-    def _leave(self, exchange: Exchange) -> Iterator[str]:
-        group = self._group(exchange, "")
-        if exchange.response.error_code:
-            yield from _refuse(group, exchange.request.member_id, exchange)
-            return
-        gone = [(one.member_id, one.group_instance_id) for one in exchange.request.members]
-        for member_id, instance in gone or [(exchange.request.member_id, None)]:
-            yield from _leave(group, member_id or f"instance {instance}", exchange, "left")
-
-    def _commit(self, exchange: Exchange) -> Iterator[str]:
-        codes = {one.error_code for topic in exchange.response.topics for one in topic.partitions}
-        if codes - {ErrorCode.NONE}:
-            group = self._group(exchange, "")
-            yield from _refuse(group, exchange.request.member_id, exchange, max(codes))
+def _beat(group: Group, exchange: Exchange) -> Iterator[str]:
+    request, response = exchange.request, exchange.response
+    member_id = response.member_id or request.member_id
+    if request.member_epoch < 0:
+        how = "left" if request.member_epoch == -1 else "left for a while, its instance is kept"
+        yield from _leave(group, member_id, exchange, how)
+    else:
+        assigned = response.assignment
+        count = None if assigned is None else sum(len(partitions) for _, partitions in assigned)
+        yield from _note_answer(group, member_id, exchange, response.member_epoch, count)
 
 
-_READERS: Mapping[str, Callable[[Groups, Exchange], Iterator[str]]] = {
-    "ConsumerGroupHeartbeat": Groups._beat,
-    "JoinGroup": Groups._join,
-    "SyncGroup": Groups._sync,
-    "Heartbeat": Groups._classic_beat,
-    "LeaveGroup": Groups._leave,
-    "OffsetCommit": Groups._commit,
-}
+def _join(group: Group, exchange: Exchange) -> Iterator[str]:
+    response = exchange.response
+    return _note_answer(group, response.member_id, exchange, response.generation_id, None)
+
+
+def _sync(group: Group, exchange: Exchange) -> Iterator[str]:
+    assignment = exchange.response.assignment
+    try:
+        count = len(decode_assignment(assignment).partitions) if assignment else 0
+    except FsmError:
+        count = None
+    return _note_answer(group, exchange.request.member_id, exchange, exchange.request.generation_id, count)
+
+
+def _classic_beat(group: Group, exchange: Exchange) -> Iterator[str]:
+    return _note_answer(group, exchange.request.member_id, exchange, exchange.request.generation_id, None)
+
+
+def _leave_group(group: Group, exchange: Exchange) -> Iterator[str]:
+    gone = [(one.member_id, one.group_instance_id) for one in exchange.request.members]
+    for member_id, instance in gone or [(exchange.request.member_id, None)]:
+        yield from _leave(group, member_id or f"instance {instance}", exchange, "left")
 
 
 def _note_answer(group: Group, member_id: str, exchange: Exchange, epoch: int, partitions: int | None) -> Iterator[str]:
@@ -165,9 +149,8 @@ def _note_answer(group: Group, member_id: str, exchange: Exchange, epoch: int, p
         yield f"{_name(member, member_id)} {'joined' if is_new else 'is'} at epoch {epoch}{has}"
 
 
-def _refuse(group: Group, member_id: str, exchange: Exchange, code: ErrorCode | None = None) -> Iterator[str]:
+def _refuse(group: Group, member_id: str, exchange: Exchange, code: ErrorCode) -> Iterator[str]:
     """Notes an error response to a member, or to a client that joins."""
-    code = exchange.response.error_code if code is None else code
     error = str(error_name(code))
     member = group.members.get(member_id)
     if member:
@@ -193,6 +176,16 @@ def _refuse(group: Group, member_id: str, exchange: Exchange, code: ErrorCode | 
 def _leave(group: Group, member_id: str, exchange: Exchange, how: str) -> Iterator[str]:
     member = group.members.pop(member_id, None)
     yield f"{_name(member, member_id) if member else exchange.client_id or member_id} {how}"
+
+
+_READERS: Mapping[str, Callable[[Group, Exchange], Iterator[str]]] = {
+    "ConsumerGroupHeartbeat": _beat,
+    "JoinGroup": _join,
+    "SyncGroup": _sync,
+    "Heartbeat": _classic_beat,
+    "LeaveGroup": _leave_group,
+}
+"""What an answer without an error says of its group, by API."""
 
 
 def _name(member: Member, member_id: str) -> str:
