@@ -270,13 +270,13 @@ class RealPlace(processes.Place):
         """Returns when metadata show the change."""
         if not partitions:
             states = (m.DeleteTopicState(name),)
-            results = (await self._ask(m.DeleteTopicsRequest(states, (name,), TIMEOUT_MS))).responses
+            results = (await self._network.call_any(m.DeleteTopicsRequest(states, (name,), TIMEOUT_MS))).responses
         elif name in self._topics:
             wanted = (m.CreatePartitionsTopic(name, partitions),)
-            results = (await self._ask(m.CreatePartitionsRequest(wanted, TIMEOUT_MS))).results
+            results = (await self._network.call_any(m.CreatePartitionsRequest(wanted, TIMEOUT_MS))).results
         else:
             topic = m.CreatableTopic(name, partitions, 1)
-            results = (await self._ask(m.CreateTopicsRequest((topic,), TIMEOUT_MS))).topics
+            results = (await self._network.call_any(m.CreateTopicsRequest((topic,), TIMEOUT_MS))).topics
         if results[0].error_code:
             raise InputError(f"topic {name} cannot be changed: {error_name(results[0].error_code)}", "--broker")
         until_ms = now_ms() + SETTLED_S * 1000
@@ -296,15 +296,12 @@ class RealPlace(processes.Place):
 
     # Background work
 
-    async def _ask(self, request: Any) -> Any:
-        return await self._network.call_any(request)
-
     async def _shorten(self) -> None:
         """Sessions and intervals of the group are those of scenarios."""
         wanted = {"consumer.session.timeout.ms": SESSION_MS, "consumer.heartbeat.interval.ms": INTERVAL_MS}
         settings = tuple(m.AlterableConfig(name, 0, str(value)) for name, value in wanted.items())
         resource = m.AlterConfigsResource(GROUP_RESOURCE, self._scenario.group, settings)
-        (result,) = (await self._ask(m.IncrementalAlterConfigsRequest((resource,)))).responses
+        (result,) = (await self._network.call_any(m.IncrementalAlterConfigsRequest((resource,)))).responses
         if result.error_code:
             limits = "group.consumer.min.session.timeout.ms and group.consumer.min.heartbeat.interval.ms"
             why = result.error_message or error_name(result.error_code)
@@ -324,10 +321,8 @@ class RealPlace(processes.Place):
         """Produces some records to each partition."""
         each = max(1, round(self._scenario.records_a_second * PRODUCE_S))
         at_ms = int(now_ms())
-        records = tuple(LogRecord(number, at_ms, None, b"kit") for number in range(each))
-        batch = write_batch(
-            Batch(0, records, base_timestamp_ms=at_ms, max_timestamp_ms=at_ms, last_offset_delta=each - 1)
-        )
+        records = [LogRecord(number, at_ms, None, b"kit") for number in range(each)]
+        batch = write_batch(Batch.of(records))
         for leader in sorted(set(self._network.leaders.values())):
             led = ((name, i, [n for n in range(many) if self._network.leaders.get((name, n)) == leader])
                    for name, i, many in self.topics())  # fmt: skip
