@@ -18,8 +18,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from fsm.errors import FsmError
 from fsm.table import Cell, Compiled, Row, Symbol, watch_cells
@@ -28,8 +27,7 @@ Pair = tuple[str, str]
 """Names of a state and an event."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A line of a table: what it does, and where."""
 
     clause: str
@@ -39,8 +37,7 @@ class Line:
     cells: tuple[Pair, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     """What a report needs of a table; equal for equal tables, also of different processes."""
 
     name: str
@@ -136,26 +133,20 @@ def merge(into: Coverage, other: Mapping[Shape, Collection[Pair]]) -> None:
 
 def to_json(coverage: Coverage) -> str:
     """One line of JSON that `from_json` reads; the same coverage gives the same text."""
-    return json.dumps([{**asdict(shape), "taken": sorted(taken)} for shape, taken in coverage.items()])
+    return json.dumps([(shape, sorted(taken)) for shape, taken in coverage.items()])
 
 
 def from_json(text: str) -> Coverage:
     """The coverage from the output of `to_json`."""
-    return {_shape(entry): {(state, event) for state, event in entry["taken"]} for entry in json.loads(text)}
+    found = ((_freeze(shape), _freeze(taken)) for shape, taken in json.loads(text))
+    return {
+        Shape(name, states, tuple(Line(*line) for line in lines)): {*taken} for (name, states, lines), taken in found
+    }
 
 
-def _shape(entry: dict[str, Any]) -> Shape:
-    lines = [
-        Line(
-            clause=line["clause"],
-            does=line["does"],
-            enters=tuple(line["enters"]),
-            ignored=line["ignored"],
-            cells=tuple((state, event) for state, event in line["cells"]),
-        )
-        for line in entry["lines"]
-    ]
-    return Shape(entry["name"], tuple(entry["states"]), tuple(lines))
+def _freeze(value: Any) -> Any:
+    """The value with tuples instead of lists."""
+    return tuple(map(_freeze, value)) if isinstance(value, list) else value
 
 
 def percent(shape: Shape, taken: Collection[Pair]) -> float:

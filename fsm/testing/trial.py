@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Sequence
+from contextlib import closing
 from enum import Enum
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
 from fsm.errors import FsmError
-from fsm.table import Cell, Ignore, Symbol, Table
+from fsm.table import Ignore, Symbol, Table
 from fsm.testing.tours import Case, ways_from
 
 
@@ -96,7 +97,7 @@ class Trial:
         self.adapter = adapter()
         self._open = True
         try:
-            self._judge(self._expect(), Observed(self._state(), None))
+            self._judge(Observed(self.state.name, None), Observed(self._state(), None))
         except BaseException:
             self.close()
             raise
@@ -116,7 +117,8 @@ class Trial:
         elif action.failing:
             self._fail(action)
         else:
-            self._judge(self._expect(cell), self._observe(action.event))
+            effects = tuple(effect.name for effect in self._list_visible(cell.effects))
+            self._judge(Observed(cell.target.name, effects), self._observe(action.event))
             self.state = self.table.compiled[self.state, action.event].target
 
     def may(self, action: Action, state: Symbol | None = None) -> bool:
@@ -132,8 +134,7 @@ class Trial:
         if not kinds:
             where = f"{self.table.name}: {action.event.name} is illegal in {self.state.name}"
             raise FsmError(f"{where}; say in {type(self.adapter).__name__}.refuses what is raised then")
-        got = self._observe(action.event)
-        self._judge_raised(kinds, got, "refused")
+        self._judge_raised(kinds, self._observe(action.event), "refused")
 
     def _fail(self, action: Action) -> None:
         raised: BaseException | None = None
@@ -144,8 +145,7 @@ class Trial:
         self._judge_raised(self.adapter.injects, Observed(self._state(), None, raised), "the failure, and nothing else")
 
     def _judge_raised(self, kinds: tuple[type[BaseException], ...], got: Observed, what: str) -> None:
-        stays = got.state in (None, self.state.name)
-        if not isinstance(got.raised, kinds) or not stays:
+        if not isinstance(got.raised, kinds) or got.state not in (None, self.state.name):
             names = " or ".join(kind.__name__ for kind in kinds)
             raise self._mismatch(f"{what}: {names} raised, state {self.state.name} as before", _describe(got))
 
@@ -156,11 +156,6 @@ class Trial:
         except Exception as raised:  # any exception is the implementation's result
             return Observed(self._state(), None, raised)
         return Observed(self._state(), seen)
-
-    def _expect(self, cell: Cell | None = None) -> Observed:
-        if cell is None:
-            return Observed(self.state.name, None)
-        return Observed(cell.target.name, tuple(effect.name for effect in self._list_visible(cell.effects)))
 
     def _judge(self, expected: Observed, got: Observed) -> None:
         same_state = got.state is None or got.state == expected.state
@@ -195,15 +190,12 @@ def follow(case: Case, adapter: Callable[[], Adapter], *, failures: bool = False
     """
     sent = 0
     try:
-        trial = Trial(case.table, adapter)
-        try:
+        with closing(Trial(case.table, adapter)) as trial:
             for event in case.events:
                 for action in (Action(event, failing=True), Action(event))[not failures :]:
                     if not action.failing or trial.may(action):
                         sent += 1
                         trial.do(action)
-        finally:
-            trial.close()
     except Mismatch as found:
         shortest = shorten(found, adapter)
         shortest.after = sent
@@ -264,14 +256,11 @@ def _states(table: Table, actions: Sequence[Action]) -> list[Symbol]:
 
 def _attempt(table: Table, actions: Sequence[Action], adapter: Callable[[], Adapter]) -> Mismatch | None:
     try:
-        trial = Trial(table, adapter)
-        try:
+        with closing(Trial(table, adapter)) as trial:
             for action in actions:
                 if not trial.may(action):
                     return None
                 trial.do(action)
-        finally:
-            trial.close()
     except Mismatch as mismatch:
         return mismatch
     return None
