@@ -236,8 +236,7 @@ class Judging:
 
 
 def _line(found: check.Finding) -> str:
-    rule = f"{found.check.grade.value} {found.check.id}"
-    return f"{clock(round(found.at_ms))} {name(found.client)} violates {rule}: {name(found.detail)}"
+    return f"{clock(round(found.at_ms))} {name(found.client)} violates {found.check.title}: {name(found.detail)}"
 
 
 def _audit_line(found: Finding) -> str:

@@ -18,6 +18,10 @@ from fsm.wire.exchange import Exchange
 SLACK_MS = 350.0
 SLACK_PART = 0.1
 """The tolerance of times, the larger of the two, since machines and networks are not exact."""
+SOON_MS = 3_000.0
+"""How late something is that should happen at once."""
+BACKOFF_MS = 40.0
+"""Less than Kafka's `retry.backoff.ms` with its jitter."""
 
 
 class Grade(Enum):
@@ -56,6 +60,11 @@ class Check(NamedTuple):
     """One sentence."""
     moments: frozenset[What]
     judge: Callable[[Moment], Verdict]
+
+    @property
+    def title(self) -> str:
+        """`MUST J1`."""
+        return f"{self.grade.value} {self.id}"
 
 
 class Finding(NamedTuple):

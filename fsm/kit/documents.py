@@ -216,7 +216,7 @@ def as_text(results: Sequence[Result], client: str) -> Iterator[str]:
 
 def _failure(check: Check, found: list[tuple[Result, Finding]]) -> Iterator[str]:
     names = list(dict.fromkeys(result.scenario.name for result, _ in found))
-    yield f"{check.grade.value} {check.id}: {check.rule} [{check.clause}]"
+    yield f"{check.title}: {check.rule} [{check.clause}]"
     yield f"  in {', '.join(names)}"
     result, finding = found[0]
     start_ms = result.report.start_ms
@@ -227,8 +227,7 @@ def _failure(check: Check, found: list[tuple[Result, Finding]]) -> Iterator[str]
 
 
 def _ids(report: Report) -> str:
-    ids = {finding.check.id: finding.check.grade.value for finding in report.findings}
-    return ", ".join(f"{grade} {name}" for name, grade in sorted(ids.items(), key=lambda one: (one[1], one[0])))
+    return ", ".join(sorted({finding.check.title for finding in report.findings}))
 
 
 def _by_check(results: Sequence[Result]) -> Iterator[tuple[Check, list[tuple[Result, Finding]]]]:
@@ -254,7 +253,7 @@ def _case(result: Result) -> str:
     lines = {True: "", False: ""}
     for finding in result.report.findings:
         at_s = (finding.at_ms - result.report.start_ms) / 1000
-        what = f"{finding.check.grade.value} {finding.check.id} {at_s:.3f} s {finding.client}: {finding.detail}"
+        what = f"{finding.check.title} {at_s:.3f} s {finding.client}: {finding.detail}"
         lines[finding.check.grade is Grade.MUST] += f"{_legal(what)}\n"
     message = quoteattr(f"MUST {', '.join(result.report.list_failed())}")
     failure = f"\n<failure message={message}>{escape(lines[True])}</failure>" if lines[True] else ""
@@ -313,6 +312,6 @@ def _section(check: Check, found: list[tuple[Result, Finding]]) -> str:
     lines = escape(_legal("\n".join(finding_lines(finding, result.report.start_ms))))
     drawn = picture(finding, result.trace, result.report.start_ms)
     return (
-        f"<h3>{check.grade.value} {check.id}: {escape(check.rule)}</h3>\n<p><small>{escape(check.clause)}</small> "
+        f"<h3>{check.title}: {escape(check.rule)}</h3>\n<p><small>{escape(check.clause)}</small> "
         f"in {escape(names)}</p>\n<pre>{lines}</pre>\n{drawn}\n"
     )

@@ -99,7 +99,7 @@ def report_lines(report: Report) -> Iterator[str]:
         if not found:
             continue
         more = f" ({len(found)} times)" if len(found) > 1 else ""
-        yield f"{check.grade.value} {check.id}{more}: {check.rule} [{check.clause}]"
+        yield f"{check.title}{more}: {check.rule} [{check.clause}]"
         yield from (f"    {line}" for finding in found[:SHOWN] for line in finding_lines(finding, report.start_ms))
     for verdict in (PASSED, NOT_SEEN):
         ids = [check.id for check in CHECKS.values() if report.verdict(check) == verdict]

@@ -29,18 +29,19 @@ def create_topics(topics: Topics, request: m.CreateTopicsRequest, context: Reque
     """Creates topics, each independently of the others."""
 
     def one(wanted: m.CreatableTopic) -> m.CreatableTopicResult:
-        if wanted.name in topics.by_name or wanted.name == OFFSETS_TOPIC:
-            code, why = ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wanted.name}' already exists."
+        def refuse(code: ErrorCode, why: str | None = None) -> m.CreatableTopicResult:
             return m.CreatableTopicResult(wanted.name, error_code=code, error_message=why)
+
+        if wanted.name in topics.by_name or wanted.name == OFFSETS_TOPIC:
+            return refuse(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wanted.name}' already exists.")
         partitions = len(wanted.assignments) or (1 if wanted.num_partitions == -1 else wanted.num_partitions)
         if not 1 <= partitions <= MOST_PARTITIONS:
-            return m.CreatableTopicResult(wanted.name, error_code=ErrorCode.INVALID_PARTITIONS)
+            return refuse(ErrorCode.INVALID_PARTITIONS)
         if wanted.replication_factor not in (-1, 1) and not wanted.assignments:
             why = f"replication factor {wanted.replication_factor}: nothing is replicated here"
-            code = ErrorCode.INVALID_REPLICATION_FACTOR
-            return m.CreatableTopicResult(wanted.name, error_code=code, error_message=why)
+            return refuse(ErrorCode.INVALID_REPLICATION_FACTOR, why)
         if times[wanted.name] > 1:
-            return m.CreatableTopicResult(wanted.name, error_code=ErrorCode.INVALID_REQUEST)
+            return refuse(ErrorCode.INVALID_REQUEST)
         try:
             if request.validate_only:
                 check_name(wanted.name)
@@ -49,7 +50,7 @@ def create_topics(topics: Topics, request: m.CreateTopicsRequest, context: Reque
         except InputError as problem:
             too_many = isinstance(problem, TooManyError)
             code = ErrorCode.POLICY_VIOLATION if too_many else ErrorCode.INVALID_TOPIC_EXCEPTION
-            return m.CreatableTopicResult(wanted.name, error_code=code, error_message=str(problem))
+            return refuse(code, str(problem))
         topic_id = topics.by_name[wanted.name].topic_id
         return m.CreatableTopicResult(wanted.name, topic_id, num_partitions=partitions, replication_factor=1)
 

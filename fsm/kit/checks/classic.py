@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from fsm.kit.check import SLACK_MS, Grade, Verdict, classic_rule, hold, seconds, slack
+from fsm.kit.check import BACKOFF_MS, SLACK_MS, SOON_MS, Grade, Verdict, classic_rule, hold, seconds, slack
 from fsm.kit.classic_member import Stage, identity, read_subscription
 from fsm.kit.client_history import CLASSIC, Moment, What
 from fsm.protocol.error_codes import ErrorCode
 
 JOINING = "JoinGroup API; AbstractCoordinator"
-BACKOFF_MS = 40.0
-SOON_MS = 3_000.0
 AT_ONCE_MS = 1_000.0
 HOT, WINDOW_MS = 3, 200.0
 

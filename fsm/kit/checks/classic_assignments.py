@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from fsm.kit.application import Held
-from fsm.kit.check import SLACK_MS, Grade, Verdict, classic_rule, hold, partitions, seconds
+from fsm.kit.check import SLACK_MS, SOON_MS, Grade, Verdict, classic_rule, hold, partitions, seconds
 from fsm.kit.classic_member import Stage, read_assignment, read_subscription
 from fsm.kit.client_history import Moment, What
 
 LEADER = "SyncGroup API; ConsumerPartitionAssignor"
-SOON_MS = 3_000.0
 PAUSE_MS = 2_000.0
 """A fetch that was under way as its sender joined may wait this long."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from fsm.kit.check import SLACK_MS, Grade, Verdict, heartbeat, hold, rule, seconds, slack
+from fsm.kit.check import BACKOFF_MS, SLACK_MS, SOON_MS, Grade, Verdict, heartbeat, hold, rule, seconds, slack
 from fsm.kit.client_history import Doubt, Moment, What
 from fsm.kit.consumer_member import DELTA, RETRIABLE, flat
 from fsm.protocol.error_codes import ErrorCode
@@ -160,11 +160,8 @@ def obeys_throttle(moment: Moment) -> Verdict:
 
 
 ERRORS = "KIP-848, Error codes"
-SOON_MS = 3_000.0
 HOT, WINDOW_MS = 10, 1_000.0
 """More refused heartbeats in this time are a hot loop."""
-BACKOFF_MS = 40.0
-"""Less than Kafka's `retry.backoff.ms` with its jitter."""
 
 
 def _full_after(moment: Moment, doubt: Doubt) -> Verdict:

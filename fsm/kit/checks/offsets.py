@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fsm.kit.check import SLACK_MS, Grade, Verdict, hold, partitions, rule, seconds
+from fsm.kit.check import BACKOFF_MS, SLACK_MS, SOON_MS, Grade, Verdict, hold, partitions, rule, seconds
 from fsm.kit.client_history import Moment, What
 from fsm.kit.positions import read_offset_fetch
 from fsm.protocol.assignment import TopicPartition
@@ -12,8 +12,6 @@ COMMIT = "KIP-848, OffsetCommit API"
 OFFSETS = "KIP-848, OffsetFetch API"
 FETCHES = "KIP-848, Reconciliation of the group"
 BY_MEMBER_SINCE = 9
-BACKOFF_MS = 40.0
-RETRY_MS = 3_000.0
 
 
 def _list_assigned(moment: Moment) -> frozenset[TopicPartition]:
@@ -65,7 +63,7 @@ def repeats_stale_commit(moment: Moment) -> Verdict:
     if refused.code is not ErrorCode.STALE_MEMBER_EPOCH:
         return None
     if moment.what is What.COMMIT:
-        return hold(moment.at_ms - refused.at_ms <= RETRY_MS, "the commit again", "a different one, much later")
+        return hold(moment.at_ms - refused.at_ms <= SOON_MS, "the commit again", "a different one, much later")
     return hold(False, "the commit again", f"nothing for {seconds(moment.at_ms - refused.at_ms)}")
 
 
@@ -129,7 +127,7 @@ def _repeats_offsets(moment: Moment, code: ErrorCode) -> Verdict:
         return None
     if moment.what is What.END:
         waited_ms = (moment.application.closing_ms or moment.at_ms) - refused.at_ms
-        return hold(waited_ms < RETRY_MS, "OffsetFetch again", f"none for {seconds(waited_ms)}")
+        return hold(waited_ms < SOON_MS, "OffsetFetch again", f"none for {seconds(waited_ms)}")
     waited_ms = moment.at_ms - refused.at_ms
     asked = read_offset_fetch(moment.request, moment.client.around.names)
     if asked and not asked & refused.partitions:

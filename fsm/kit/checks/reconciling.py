@@ -197,7 +197,6 @@ def _read_callback(callback: Callback | None) -> Owned:
 
 REBALANCE_LISTENER = "ConsumerRebalanceListener"
 SETTLED_MS = 1_500.0
-SOON_MS = 3_000.0
 
 
 @rule("A1", Grade.MUST, REBALANCE_LISTENER + ".onPartitionsLost", What.HEARTBEAT)
