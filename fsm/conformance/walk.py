@@ -255,7 +255,9 @@ def _describe_difference(result: WalkResult, found: FirstDifference, seed: int, 
     if request := found.step.request:
         yield f"  request       {request.api} v{request.version}"
         body = to_recorded(request.message, request.version)
-        yield from (f"                {name} = {_short(value)}" for name, value in body.items() if value is not None)
+        yield from (
+            f"                {name} = {_cut(_text(value), 0)}" for name, value in body.items() if value is not None
+        )
     for decision in found.decided:
         yield f"  Kafka         {_decision(decision)}"
     for one in found.fields[:FIELDS]:
@@ -296,10 +298,6 @@ def _shorten(expected: Any, got: Any) -> tuple[str, str]:
 def _cut(text: str, begins: int) -> str:
     ends = begins + WIDEST
     return f"{'...' if begins else ''}{text[begins:ends]}{'...' if text[ends:] else ''}"
-
-
-def _short(value: Any) -> str:
-    return _cut(_text(value), 0)
 
 
 def _text(value: Any) -> str:

@@ -7,6 +7,7 @@ twenty is malformed. Answers are not judged here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple
 
@@ -316,14 +317,6 @@ class Walker:
         request = m.SyncGroupRequest(*_identify(client), "consumer", client.protocol, assignments)
         return _send(client, request, "sync as leader" if leads else "sync")
 
-    def _claim_old_generation(self, client: Client) -> WalkRequest:
-        request = m.HeartbeatRequest(client.group, client.epoch - 1, client.member_id, client.instance_id)
-        return _send(client, request, "heartbeat")
-
-    def _beat_as_stranger(self, client: Client) -> WalkRequest:
-        request = m.HeartbeatRequest(client.group, client.epoch, "nobody", client.instance_id)
-        return _send(client, request, "heartbeat of a stranger")
-
     def _leave_as_classic(self, client: Client) -> WalkRequest:
         others = (m.MemberIdentity("nobody"),) if self.chance.random() < 0.4 else ()
         request = _leave_group(client, others)
@@ -343,6 +336,10 @@ def _send(client: Client, message: Any, why: str, version: int | None = None) ->
 
 def _identify(client: Client) -> tuple[str, int, str, str | None]:
     return client.group, client.epoch, client.member_id, client.instance_id
+
+
+def _beat(client: Client, why: str = "heartbeat", **fields: Any) -> WalkRequest:
+    return _send(client, replace(m.HeartbeatRequest(*_identify(client)), **fields), why)
 
 
 def _leave_group(client: Client, others: tuple[m.MemberIdentity, ...] = ()) -> m.LeaveGroupRequest:
@@ -365,9 +362,9 @@ CONSUMER: Acts = (
 """Weights of the actions of a consumer-protocol member."""
 
 CLASSIC: Acts = (
-    (40, lambda _, client: _send(client, m.HeartbeatRequest(*_identify(client)), "heartbeat")),
-    (4, Walker._claim_old_generation),
-    (6, Walker._beat_as_stranger),
+    (40, lambda _, client: _beat(client)),
+    (4, lambda _, client: _beat(client, generation_id=client.epoch - 1)),
+    (6, lambda _, client: _beat(client, "heartbeat of a stranger", member_id="nobody")),
     (8, Walker._rejoin),
     (8, Walker._sync),
     (8, Walker._commit),

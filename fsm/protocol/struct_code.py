@@ -111,9 +111,12 @@ PROBLEMS = (Unreadable, struct.error, IndexError, UnicodeDecodeError)
 
 
 def _unreadable(problem: Exception, at: int, place: str) -> Unreadable:
+    """The problem with the field in which it was found; `at` is -1 for a value that is to be written."""
     if isinstance(problem, Unreadable):
         problem.fields.append(place)
         return problem
+    if at < 0:
+        return Unreadable(f"this cannot be written: {problem}", at, place)
     return Unreadable("not UTF-8" if isinstance(problem, UnicodeDecodeError) else "the bytes end too early", at, place)
 
 
@@ -186,7 +189,7 @@ def _build_value(declared: Struct, found: Iterable[str]) -> str:
 
 def writer(declared: Struct, parts: Sequence[Part], tagged: Sequence[Tagged] | None) -> Write:
     """Compiles the writer of a struct; `tagged` is None in versions without tags."""
-    names: dict[str, Any] = {"UNFIT": UNFIT, "unwritable": _unwritable, "text": str.encode, "varint": varint}
+    names: dict[str, Any] = {"UNFIT": UNFIT, "unreadable": _unreadable, "text": str.encode, "varint": varint}
     of = {field.name: _spell_field(declared, field.name) for field in declared.fields}
     body = [f"place = {_first(declared)!r}"]
     if declared.fields and isinstance(declared.cls, type) and issubclass(declared.cls, tuple):
@@ -199,19 +202,12 @@ def writer(declared: Struct, parts: Sequence[Part], tagged: Sequence[Tagged] | N
         body += _choice([(f"{given} == defaults", ["out.append(0)"])], [f"write_tags(out, {given})"])
     elif tagged is not None:
         body.append("out.append(0)")
-    lines = ["try:", *_indent(body), "except UNFIT as problem:", "    raise unwritable(problem, place) from None"]
+    lines = ["try:", *_indent(body), "except UNFIT as problem:", "    raise unreadable(problem, -1, place) from None"]
     write: Write = compile_function("write(out, value)", lines, names)
     return write
 
 
 UNFIT = (Unreadable, struct.error, AttributeError, TypeError, ValueError, IndexError)
-
-
-def _unwritable(problem: Exception, place: str) -> Unreadable:
-    if isinstance(problem, Unreadable):
-        problem.fields.append(place)
-        return problem
-    return Unreadable(f"this cannot be written: {problem}", -1, place)
 
 
 def _spell_field(declared: Struct, name: str) -> str:

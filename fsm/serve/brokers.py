@@ -28,7 +28,7 @@ from fsm.protocol.assignment import TopicPartition
 from fsm.protocol.codec import API_BY_KEY, RequestHeader, encode_response
 from fsm.protocol.error_codes import ErrorCode
 from fsm.serve.cluster import Cluster, Served
-from fsm.serve.effects import Append, Effect, HangUp, ReadOn, Replace, Send
+from fsm.serve.effects import Effect, HangUp, ReadOn, Send
 from fsm.serve.faults import Do, Rule, Seen, groups_of, members_of, partitions_of
 from fsm.serve.refusals import refusal
 from fsm.serve.requests import RequestContext, Requests, read_header
@@ -105,7 +105,7 @@ class Brokers:
         self.on_event = on_event
         self._since_ms = now_ms
         self._effects: list[Effect] = []
-        self.cluster = Cluster(served, now_ms, self._keep if kept is not None else lambda _: None, kept or {})
+        self.cluster = Cluster(served, now_ms, self._effects.append if kept is not None else lambda _: None, kept or {})
         self._requests = Requests(self.cluster.versions)
         self._random = random
         self._connections: dict[int, _Connection] = {}
@@ -445,14 +445,12 @@ class Brokers:
         self._effects.append(HangUp(connection.number))
         self._forget(connection.number, now_ms)
 
-    def _keep(self, effect: Append | Replace) -> None:
-        self._effects.append(effect)
-
     def _take(self, now_ms: float) -> tuple[Effect, ...]:
         """Takes the effects, after continuing with connections whose request was answered."""
         while self._ready:
             self._handle_waiting(self._ready.popleft(), now_ms)
-        effects, self._effects = tuple(self._effects), []
+        effects = tuple(self._effects)
+        self._effects.clear()
         return effects
 
     def _note(self, event: str, now_ms: float, **about: Any) -> None:

@@ -246,9 +246,6 @@ class Cluster:
         brokers = tuple(m.DescribeClusterBroker(i, *self.endpoints[i]) for i in sorted(self.endpoints))
         return m.DescribeClusterResponse(cluster_id=CLUSTER_ID, controller_id=1, brokers=brokers)
 
-    def _describe_configs(self, request: m.DescribeConfigsRequest) -> m.DescribeConfigsResponse:
-        return admin.describe(request, self._config, self.topics.by_name, self.endpoints)
-
     def _alter_configs(
         self, request: m.IncrementalAlterConfigsRequest, context: RequestContext
     ) -> m.IncrementalAlterConfigsResponse:
@@ -290,7 +287,9 @@ def _describe_partition(number: int, leader: int) -> m.MetadataResponsePartition
 _ANSWERS: Mapping[type[Any], Callable[[Cluster, Any, RequestContext], Any]] = {
     m.ApiVersionsRequest: Cluster._answer_api_versions,
     m.DescribeClusterRequest: lambda self, _request, _asked: self._describe_cluster(),
-    m.DescribeConfigsRequest: lambda self, request, _asked: self._describe_configs(request),
+    m.DescribeConfigsRequest: lambda self, request, _asked: admin.describe(
+        request, self._config, self.topics.by_name, self.endpoints
+    ),
     m.DescribeTopicPartitionsRequest: lambda self, request, _asked: admin.describe_topics(
         request, self.topics.by_name, self.describe_topic
     ),

@@ -57,16 +57,12 @@ class Store:
                     remedy = "put a copy that is whole there, or give another --data"
                     raise InputError(problem.what, str(self._path(name)), remedy) from None
                 if whole < len(data):
-                    self._cut(name, whole)
+                    with self._path(name).open("r+b") as file:
+                        file.truncate(whole)
+                        os.fsync(file.fileno())
                     self.cuts[str(self._path(name))] = len(data) - whole
                     found[name] = data[:whole]
         return found
-
-    def _cut(self, name: str, size: int) -> None:
-        """Truncates the log here, before a torn write."""
-        with self._path(name).open("r+b") as file:
-            file.truncate(size)
-            os.fsync(file.fileno())
 
     def write(self, effect: Append | Replace) -> None:
         """Appends to a log, or replaces it. It is durable after the next `sync`."""
