@@ -17,7 +17,7 @@ from fsm.protocol.codec import decode_response, encode_request
 from fsm.protocol.json_form import error_name
 from fsm.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
 from fsm.serve.edge import event_loop, now_ms
-from fsm.wire.dialogue import LARGEST_GREETING, START_BROKER, STRANGERS, explain_failure
+from fsm.wire.dialogue import LARGEST_GREETING, START_BROKER, explain_failure, find_protocol
 from fsm.wire.exchange import Note
 
 TICK_S = 0.1
@@ -124,10 +124,9 @@ async def _ask(host: str, port: int, tls: ssl.SSLContext | None) -> bytes:
         frame = encode_request(ApiVersionsRequest(), 0, 1, "fsm capture")
         writer.write(len(frame).to_bytes(LENGTH, "big") + frame)
         head = await reader.readexactly(LENGTH)
-        for sign, language in STRANGERS.items():
-            if head.startswith(sign):
-                remedy = ENCRYPTED if language == "TLS" else ""
-                raise InputError(f"it speaks {language}, not Kafka's protocol", f"{host}:{port}", remedy)
+        if language := find_protocol(head):
+            remedy = ENCRYPTED if language == "TLS" else ""
+            raise InputError(f"it speaks {language}, not Kafka's protocol", f"{host}:{port}", remedy)
         size = int.from_bytes(head, "big", signed=True)
         if not 0 <= size <= LARGEST_GREETING:
             raise InputError(f"is not a Kafka broker: a frame of {size} bytes", f"{host}:{port}")

@@ -70,11 +70,9 @@ class ClassicMember:
     rebalance_ms: float = 0
     assignment: Held = frozenset()
     assignment_ms: float = NEVER_MS
-    given_up: dict[tuple[str, int], float] = field(default_factory=dict)
     surrender: Held = frozenset()
     """The partitions that the last assignment revoked from a cooperative member, until it rejoins."""
     refusal: Refusal = NO_REFUSAL
-    refused_ms: list[float] = field(default_factory=list)
     searched: bool = False
     rebalance_asked_ms: float | None = None
     """When a rejoin was requested; None after the rejoin."""
@@ -136,7 +134,7 @@ class ClassicMember:
             self.given_id = response.member_id
         if code is not ErrorCode.NONE:
             return self._refuse(exchange, code)
-        self.refused_ms, self.given_id = [], ""
+        self.given_id = ""
         self.member_id, self.generation = response.member_id, response.generation_id
         self.generation_ms = exchange.ended_ms
         self.leads, self.protocol = response.leader == response.member_id, response.protocol_name or ""
@@ -146,32 +144,25 @@ class ClassicMember:
 
     def take_sync(self, exchange: Exchange) -> None:
         """The answer to a SyncGroup."""
-        response, at_ms = exchange.response, exchange.ended_ms
+        response = exchange.response
         if response.error_code is not ErrorCode.NONE:
             return self._refuse(exchange, response.error_code)
         if exchange.request.generation_id != self.generation:
             return None
         now = read_assignment(response.assignment)
-        self.given_up = {p: at for p, at in self.given_up.items() if p not in now}
-        self.given_up.update(dict.fromkeys(self.assignment - now, at_ms))
         self.surrender = self.assignment - now if self.cooperates else frozenset()
-        self.assignment, self.assignment_ms = now, at_ms
-        self.stage, self.refused_ms = Stage.STABLE, []
+        self.assignment, self.assignment_ms = now, exchange.ended_ms
+        self.stage = Stage.STABLE
         return None
 
     def take_beat(self, exchange: Exchange) -> None:
         """The answer to a Heartbeat, or to anything else that may be refused as one."""
-        code = exchange.response.error_code
-        if code is not ErrorCode.NONE:
-            self._refuse(exchange, code)
-        else:
-            self.refused_ms = []
+        if exchange.response.error_code is not ErrorCode.NONE:
+            self._refuse(exchange, exchange.response.error_code)
 
     def _refuse(self, exchange: Exchange, code: ErrorCode) -> None:
         at_ms = exchange.ended_ms
         self.refusal = Refusal(code, at_ms, exchange.request)
-        if code is not ErrorCode.MEMBER_ID_REQUIRED:
-            self.refused_ms.append(at_ms)
         if code in REJOIN and self.rebalance_asked_ms is None and self.left is None:
             self.rebalance_asked_ms, self.beats_since = at_ms, []
         if code is ErrorCode.UNKNOWN_MEMBER_ID:

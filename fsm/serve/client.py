@@ -14,6 +14,7 @@ from typing import cast
 from fsm.protocol.messages import APIS
 from fsm.serve.brokers import Brokers
 from fsm.serve.effects import Effect
+from fsm.wire.dialogue import find_protocol
 
 LARGEST_PRODUCE = 8 << 20
 """The bytes of a frame with records; a client that announces more is disconnected."""
@@ -122,7 +123,7 @@ class Client(asyncio.Protocol):
                 break
             size = int.from_bytes(data[at:begin], "big")
             if size > LARGEST_FRAME and (size > LARGEST_PRODUCE or not PRODUCE.startswith(data[begin : begin + 2])):
-                if not at and (language := find_protocol(data)):
+                if not at and (language := find_protocol(data, OTHER_PROTOCOLS)):
                     others.on_trouble(f"{self.peer} speaks {language}, not Kafka's protocol")
                 self.transport.abort()
                 return
@@ -160,11 +161,6 @@ class Client(asyncio.Protocol):
 
 OTHER_PROTOCOLS = {b"\x16\x03": "TLS", b"GET ": "HTTP", b"POST": "HTTP", b"HEAD": "HTTP"}
 """The first bytes of other protocols, with their names."""
-
-
-def find_protocol(data: bytes) -> str:
-    """The protocol of a client that begins with these bytes, if it is known."""
-    return next((language for sign, language in OTHER_PROTOCOLS.items() if data.startswith(sign)), "")
 
 
 class Clients:

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from fsm.errors import InputError
 from fsm.nodes import Node, nearest, short, yaml_node
@@ -123,8 +123,7 @@ class Rule:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """A request as rules see it."""
 
     api: str

@@ -46,6 +46,11 @@ STRANGERS = {b"HTTP": "HTTP", b"\x15\x03": "TLS"}
 """The first bytes of answers of other protocols, and their names."""
 
 
+def find_protocol(data: bytes | bytearray, signs: Mapping[bytes, str] = STRANGERS) -> str:
+    """The protocol of a peer that begins with these bytes, if it is another one that is known."""
+    return next((language for sign, language in signs.items() if data.startswith(sign)), "")
+
+
 class PeerError(FsmError):
     """Nobody listens, or the peer closed the connection, did not answer in time, or sent an invalid answer."""
 
@@ -143,18 +148,17 @@ class Dialogue:
         if len(self._bytes) < LENGTH:
             return None
         size = int.from_bytes(self._bytes[:LENGTH], "big")
-        allowed = self._largest_size()
+        greets = self._waiting and self._waiting[0].api.request is ApiVersionsRequest
+        allowed = LARGEST_GREETING if greets else LARGEST_FRAME
         if size > allowed:
-            raise self.fail(_too_large(bytes(self._bytes[:LENGTH]), size, allowed))
+            language = find_protocol(self._bytes)
+            large = f"a frame of {size} bytes; {allowed} are allowed"
+            raise self.fail(f"it speaks {language}, not Kafka's protocol" if language else large)
         if len(self._bytes) < LENGTH + size:
             return None
         frame = bytes(self._bytes[LENGTH : LENGTH + size])
         del self._bytes[: LENGTH + size]
         return frame
-
-    def _largest_size(self) -> int:
-        greets = self._waiting and self._waiting[0].api.request is ApiVersionsRequest
-        return LARGEST_GREETING if greets else LARGEST_FRAME
 
     def _answer(self, frame: bytes) -> Arrived:
         if not self._waiting:
@@ -171,10 +175,3 @@ class Dialogue:
     def fail(self, why: str) -> PeerError:
         """The error of a faulty peer."""
         return PeerError(f"{self.peer}: {why}")
-
-
-def _too_large(begins: bytes, size: int, allowed: int) -> str:
-    for sign, language in STRANGERS.items():
-        if begins.startswith(sign):
-            return f"it speaks {language}, not Kafka's protocol"
-    return f"a frame of {size} bytes; {allowed} are allowed"
