@@ -77,71 +77,6 @@ class ReadingOptions(NamedTuple):
 READ_ALL = ReadingOptions()
 
 
-class _Parts:
-    """The parts of both consumers: the network of one client, the member's transport, the fetcher."""
-
-    def __init__(
-        self,
-        bootstrap: str,
-        config: ConsumerConfig,
-        loop: asyncio.AbstractEventLoop,
-        options: ReadingOptions,
-        security: Security,
-    ) -> None:
-        self.is_classic = isinstance(config, ClassicConfig)
-        self.config = config = replace(config, client_id=client_id_of(config))
-        """With the client id for brokers and the trace."""
-        request_timeout_s = config.request_timeout_ms / 1000
-        self.network = Network(read_addresses(bootstrap), config.client_id, request_timeout_s, security)
-        read: Any = read_counts if self.is_classic else read_names
-        refresh_s = options.metadata_max_age_ms / 1000
-        self.transport: WireTransport[Any] = WireTransport(self.network, config.group_id, loop, read, refresh_s)
-        self.transport.topics = None if self.is_classic else ()
-        self.fetcher = Fetcher(self.network, self.transport, config.group_id, options.start, options.tell)
-        self.positions: dict[TopicPartition, int] = {}
-        """The positions of the application after the last poll."""
-
-    def options(self, member_id: str | None, dialect: Dialect | str, trace: TraceTo | None) -> dict[str, Any]:
-        """The arguments of the member; a classic one has neither its own member id nor a dialect."""
-        return {"trace": trace} if self.is_classic else {"trace": trace, "member_id": member_id, "dialect": dialect}
-
-    @property
-    def consumed(self) -> Offsets:
-        """Positions in the form that a poll of the member takes."""
-        return tuple(sorted(self.positions.items()))
-
-    async def subscribe(self, to: Subscription) -> Subscription:
-        """Checks that the cluster can be joined and the topics exist; metadata cover these from now on.
-
-        A classic member may lead its group and needs the topics of all members: its metadata cover every topic. Raises
-        `LocalProtocolError` for what is no subscription, such as a text.
-        """
-        subscription_to(to, listener=False)
-        topics = None if isinstance(to, re.Pattern | SubscriptionPattern) else sorted(set(to))
-        metadata = await check_cluster(self.network, topics, is_classic=self.is_classic)
-        if not self.is_classic:
-            self.transport.topics = topics
-            self.transport.hand_in(metadata)
-        return to if topics is None else topics
-
-    async def take(self, partitions: Partitions, until_s: float, most: int) -> list[Message]:
-        """The next messages; waits briefly for some, and not beyond this instant."""
-        wait_s = max(0.0, min(SLICE_S, until_s - time.monotonic()))
-        messages = await self.fetcher.take(partitions, wait_s, most)
-        self.positions = self.fetcher.positions
-        return messages
-
-    def forget(self, partitions: Partitions) -> None:
-        """Drops partitions that the member no longer owns."""
-        for partition in partitions:
-            self.positions.pop(partition, None)
-
-    async def close(self) -> None:
-        """Closes fetcher and network."""
-        await self.fetcher.close()
-        await self.transport.close()
-
-
 class LoopThread:
     """An event loop in its own thread, for connections of callers without one; a context manager."""
 
@@ -181,12 +116,33 @@ class LoopThread:
 class _Joined(Generic[Embedded]):
     """The common part of both consumers: a member with its network and the records of its partitions."""
 
-    def __init__(self, parts: _Parts, consumer: Embedded) -> None:
-        self._parts = parts
-        self._consumer: Embedded = consumer
+    def __init__(
+        self,
+        make: type[Embedded],
+        loop: asyncio.AbstractEventLoop,
+        bootstrap: str,
+        config: ConsumerConfig,
+        *,
+        reading: ReadingOptions,
+        security: Security,
+        **of_member: Any,
+    ) -> None:
+        """`of_member` is for the member: its id, dialect and trace. A classic one has none of the former two."""
         self._is_closed = False
-        if not parts.is_classic:
-            parts.fetcher.member = consumer
+        self._is_classic = isinstance(config, ClassicConfig)
+        config = replace(config, client_id=client_id_of(config))  # for brokers and the trace
+        request_timeout_s, refresh_s = config.request_timeout_ms / 1000, reading.metadata_max_age_ms / 1000
+        self._network = Network(read_addresses(bootstrap), config.client_id, request_timeout_s, security)
+        read: Any = read_counts if self._is_classic else read_names
+        self._transport: WireTransport[Any] = WireTransport(self._network, config.group_id, loop, read, refresh_s)
+        self._transport.topics = None if self._is_classic else ()
+        self._fetcher = Fetcher(self._network, self._transport, config.group_id, reading.start, reading.tell)
+        self._positions: dict[TopicPartition, int] = {}
+        """The positions of the application after the last poll."""
+        options = {"trace": of_member["trace"]} if self._is_classic else of_member
+        self._consumer: Embedded = make(config, self._transport, **options)
+        if not self._is_classic:
+            self._fetcher.member = self._consumer
 
     @property
     def member_id(self) -> str:
@@ -196,6 +152,42 @@ class _Joined(Generic[Embedded]):
     def assignment(self) -> Partitions:
         """The partitions that are owned now."""
         return self._consumer.assignment()
+
+    @property
+    def _consumed(self) -> Offsets:
+        """Positions in the form that a poll of the member takes."""
+        return tuple(sorted(self._positions.items()))
+
+    async def _check(self, to: Subscription) -> Subscription:
+        """Checks that the cluster can be joined and the topics exist; metadata cover these from now on.
+
+        A classic member may lead its group and needs the topics of all members: its metadata cover every topic. Raises
+        `LocalProtocolError` for what is no subscription, such as a text.
+        """
+        subscription_to(to, listener=False)
+        topics = None if isinstance(to, re.Pattern | SubscriptionPattern) else sorted(set(to))
+        metadata = await check_cluster(self._network, topics, is_classic=self._is_classic)
+        if not self._is_classic:
+            self._transport.topics = topics
+            self._transport.hand_in(metadata)
+        return to if topics is None else topics
+
+    async def _take(self, partitions: Partitions, until_s: float, most: int) -> list[Message]:
+        """The next messages; waits briefly for some, and not beyond this instant."""
+        wait_s = max(0.0, min(SLICE_S, until_s - time.monotonic()))
+        messages = await self._fetcher.take(partitions, wait_s, most)
+        self._positions = self._fetcher.positions
+        return messages
+
+    def _forget(self, partitions: Partitions) -> None:
+        """Drops partitions that the member no longer owns."""
+        for partition in partitions:
+            self._positions.pop(partition, None)
+
+    async def _disconnect(self) -> None:
+        """Closes fetcher and network."""
+        await self._fetcher.close()
+        await self._transport.close()
 
 
 class MessageConsumer(_Joined[Consumer]):
@@ -219,8 +211,9 @@ class MessageConsumer(_Joined[Consumer]):
         """`bootstrap` is HOST:PORT[,HOST:PORT]; with a `ClassicConfig` it is a member of a classic group."""
         self._running = LoopThread()
         try:
-            parts = _Parts(bootstrap, config, self._running.loop, reading, security)
-            super().__init__(parts, Consumer(parts.config, parts.transport, **parts.options(member_id, dialect, trace)))
+            options: dict[str, Any] = {"member_id": member_id, "dialect": dialect, "trace": trace}
+            options |= {"reading": reading, "security": security}
+            super().__init__(Consumer, self._running.loop, bootstrap, config, **options)
         except BaseException:
             self._running.stop()
             raise
@@ -239,21 +232,21 @@ class MessageConsumer(_Joined[Consumer]):
         """
         check_listener(listener, may_await=False)
         with suppress(CancelledError):
-            seen = self._running.do(self._parts.subscribe(to), gives_up)
+            seen = self._running.do(self._check(to), gives_up)
             self._consumer.subscribe(seen, _Listener(listener, self._forget))
 
     def poll(self, timeout_ms: int, most: int = MOST) -> list[Message]:
         """The next messages, at most so many; waits for the first, and runs the callbacks that are due."""
         until = time.monotonic() + timeout_ms / 1000
         while True:
-            partitions = self._consumer.poll(0, self._parts.consumed)
-            messages = self._running.do(self._parts.take(partitions, until, most))
+            partitions = self._consumer.poll(0, self._consumed)
+            messages = self._running.do(self._take(partitions, until, most))
             if messages or time.monotonic() >= until:
                 return messages
 
     def commit_sync(self, offsets: Offsets | None = None, timeout_ms: int | None = None) -> None:
         """Commits these offsets, by default those of all messages that `poll` has returned. A callback may call it."""
-        self._consumer.commit_sync(self._parts.consumed if offsets is None else offsets, timeout_ms)
+        self._consumer.commit_sync(self._consumed if offsets is None else offsets, timeout_ms)
 
     def unsubscribe(self) -> None:
         """Gives up all partitions (revoked callback) and leaves the group; returns when that is done."""
@@ -265,9 +258,9 @@ class MessageConsumer(_Joined[Consumer]):
             return
         self._is_closed = True
         try:
-            self._consumer.close(timeout_ms, consumed=self._parts.consumed)
+            self._consumer.close(timeout_ms, consumed=self._consumed)
         finally:
-            self._running.do(self._parts.close())
+            self._running.do(self._disconnect())
             self._running.stop()
 
     def __enter__(self) -> Self:
@@ -277,8 +270,8 @@ class MessageConsumer(_Joined[Consumer]):
         self.close()
 
     def _forget(self, partitions: Partitions) -> None:
-        self._parts.forget(partitions)
-        self._running.loop.call_soon_threadsafe(self._parts.fetcher.forget, partitions)
+        super()._forget(partitions)
+        self._running.loop.call_soon_threadsafe(self._fetcher.forget, partitions)
 
 
 class AsyncMessageConsumer(_Joined[AsyncConsumer]):
@@ -296,29 +289,29 @@ class AsyncMessageConsumer(_Joined[AsyncConsumer]):
         security: Security = PLAINTEXT,
     ) -> None:
         """As `MessageConsumer`."""
-        parts = _Parts(bootstrap, config, asyncio.get_running_loop(), reading, security)
-        options = parts.options(member_id, dialect, trace)
-        super().__init__(parts, AsyncConsumer(parts.config, parts.transport, **options))
+        options: dict[str, Any] = {"member_id": member_id, "dialect": dialect, "trace": trace}
+        options |= {"reading": reading, "security": security}
+        super().__init__(AsyncConsumer, asyncio.get_running_loop(), bootstrap, config, **options)
 
     async def subscribe(
         self, to: Subscription, listener: AsyncConsumerRebalanceListener | ConsumerRebalanceListener | None = None
     ) -> None:
         """Subscribes to topics by name or by a pattern. Raises `InputError` as `MessageConsumer.subscribe` does."""
         check_listener(listener, may_await=True)
-        await self._consumer.subscribe(await self._parts.subscribe(to), _AsyncListener(listener, self._forget))
+        await self._consumer.subscribe(await self._check(to), _AsyncListener(listener, self._forget))
 
     async def poll(self, timeout_ms: int, most: int = MOST) -> list[Message]:
         """The next messages, at most so many; waits for the first, and runs the callbacks that are due."""
         until = time.monotonic() + timeout_ms / 1000
         while True:
-            partitions = await self._consumer.poll(0, self._parts.consumed)
-            messages = await self._parts.take(partitions, until, most)
+            partitions = await self._consumer.poll(0, self._consumed)
+            messages = await self._take(partitions, until, most)
             if messages or time.monotonic() >= until:
                 return messages
 
     async def commit_sync(self, offsets: Offsets | None = None, timeout_ms: int | None = None) -> None:
         """Commits these offsets, by default those of all messages that `poll` has returned. A callback may call it."""
-        await self._consumer.commit_sync(self._parts.consumed if offsets is None else offsets, timeout_ms)
+        await self._consumer.commit_sync(self._consumed if offsets is None else offsets, timeout_ms)
 
     async def unsubscribe(self) -> None:
         """Gives up all partitions (revoked callback) and leaves the group; returns when that is done."""
@@ -330,9 +323,9 @@ class AsyncMessageConsumer(_Joined[AsyncConsumer]):
             return
         self._is_closed = True
         try:
-            await self._consumer.close(timeout_ms, consumed=self._parts.consumed)
+            await self._consumer.close(timeout_ms, consumed=self._consumed)
         finally:
-            await self._parts.close()
+            await self._disconnect()
 
     async def __aenter__(self) -> Self:
         return self
@@ -341,8 +334,8 @@ class AsyncMessageConsumer(_Joined[AsyncConsumer]):
         await self.close()
 
     def _forget(self, partitions: Partitions) -> None:
-        self._parts.forget(partitions)
-        self._parts.fetcher.forget(partitions)
+        super()._forget(partitions)
+        self._fetcher.forget(partitions)
 
 
 class _Listener(ConsumerRebalanceListener):

@@ -431,7 +431,7 @@ def test_it_may_begin_at_the_end(broker: LiveBroker, join: Any) -> None:
 
 
 def committed_positions(consumer: MessageConsumer) -> dict[Any, int]:
-    return consumer._parts.positions
+    return consumer._positions
 
 
 def test_no_more_is_given_than_is_asked_for(broker: LiveBroker, join: Any) -> None:
