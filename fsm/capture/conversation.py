@@ -53,8 +53,8 @@ class Conversation:
         self.connection = connection
         self.broker = broker
         """The node id, if known."""
-        self.seen: list[Exchange] = []
-        """The exchanges that have ended, in that order; readers empty it."""
+        self._seen: list[Exchange] = []
+        """The exchanges that have ended, in that order."""
         self._waiting: OrderedDict[int, PendingRequest] = OrderedDict()
 
     @property
@@ -100,10 +100,15 @@ class Conversation:
             self._end(asked)
         self._waiting.clear()
 
+    def take_exchanges(self) -> list[Exchange]:
+        """Takes the exchanges that have ended since the last call."""
+        seen, self._seen = self._seen, []
+        return seen
+
     def _end(self, asked: PendingRequest, answered_ms: float | None = None, response: Any = None) -> None:
         key, version, correlation_id, client_id = asked.header
         api = API_BY_KEY.get(key)
-        self.seen.append(
+        self._seen.append(
             Exchange(
                 asked.at_ms,
                 self.connection,

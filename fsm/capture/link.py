@@ -91,8 +91,7 @@ class Link:
 
     def take_exchanges(self) -> list[Exchange]:
         """Takes the exchanges that have ended since the last call."""
-        seen, self._conversation.seen = self._conversation.seen, []
-        return seen
+        return self._conversation.take_exchanges()
 
     def _ask(self, frame: Frame, now_ms: float) -> bytes:
         """Notes a request; returns the bytes for the broker."""

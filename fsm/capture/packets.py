@@ -7,11 +7,10 @@ Needs the package dpkt, which is in the extra `capture`.
 from __future__ import annotations
 
 import io
-import signal
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from ipaddress import ip_address
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import Any, BinaryIO, NamedTuple
 
 import dpkt
 import dpkt.pcapng
@@ -20,6 +19,7 @@ from fsm.capture.frames import HELD
 from fsm.capture.log import Log
 from fsm.capture.reassembly import Reassembly, Segment
 from fsm.errors import InputError
+from fsm.join.run import handle_signals
 from fsm.render.wording import many
 from fsm.wire.exchange import Note
 
@@ -156,7 +156,8 @@ def read_captures(files: Iterable[tuple[str, BinaryIO]], ports: Collection[int],
     Raises `InputError` for an invalid capture. SIGTERM and SIGINT end it.
     """
     reassembly, at_ms, packets, damaged, others = Reassembly(ports, held), 0.0, 0, 0, 0
-    with _Stop() as stop:
+    stop = _Stop()
+    with handle_signals(stop.ask):
         try:
             for name, file in files:
                 for packet in stop.before(read_packets(file, name)):
@@ -181,20 +182,13 @@ def read_captures(files: Iterable[tuple[str, BinaryIO]], ports: Collection[int],
 
 
 class _Stop:
-    """A context in which SIGTERM and SIGINT only interrupt the wait for a packet."""
+    """A handler of SIGTERM and SIGINT that only interrupts the wait for a packet."""
 
     def __init__(self) -> None:
         self._asked = self._waits = False
 
-    def __enter__(self) -> Self:
-        self._before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _ask(self, *_: object) -> None:
+    def ask(self, *_: object) -> None:
+        """Requests the end."""
         self._asked = True
         if self._waits:
             self._waits = False

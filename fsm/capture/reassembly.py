@@ -166,16 +166,15 @@ class _Side:
     least: int
     held: int
     direction: Direction = field(default_factory=Direction)
-    is_read: bool = False
-    """Whether the beginning of frames is known."""
     closed: bool = False
 
     def __post_init__(self) -> None:
-        self.frames = Frames(self.least, self.held)
+        self.lose()
 
     def lose(self) -> None:
-        """Forgets the position of frames after lost bytes."""
+        """Forgets the position of frames, at the beginning and after lost bytes."""
         self.is_read = False
+        """Whether the beginning of frames is known."""
         self.frames = Frames(self.least, self.held)
 
     @property
@@ -304,7 +303,7 @@ class Reassembly:
         for side in (connection.requests, connection.answers):
             yield from _read(connection, side, side.direction.flush())
         connection.conversation.end()
-        yield from _take_exchanges(connection)
+        yield from connection.conversation.take_exchanges()
         about = {"connection": connection.conversation.connection}
         if connection.lost or connection.unmatched:
             why = f"{connection.lost} bytes were not captured or read, {connection.unmatched} answers have no request"
@@ -326,7 +325,7 @@ def _read(connection: _Connection, side: _Side, pieces: Iterable[Piece]) -> Iter
         except RemoteProtocolError:
             connection.breaks += 1
             side.lose()
-        yield from _take_exchanges(connection)
+        yield from connection.conversation.take_exchanges()
 
 
 def _frames(connection: _Connection, side: _Side, piece: Piece) -> Iterator[Frame]:
@@ -356,11 +355,6 @@ def _take_frame(connection: _Connection, side: _Side, frame: Frame, at_ms: float
         connection.conversation.take_response(frame, at_ms)
     except RemoteProtocolError:
         connection.unmatched += 1
-
-
-def _take_exchanges(connection: _Connection) -> list[Exchange]:
-    seen, connection.conversation.seen = connection.conversation.seen, []
-    return seen
 
 
 def _begins_request(data: bytes) -> bool:

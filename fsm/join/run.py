@@ -41,11 +41,18 @@ class Stop:
 
 @contextmanager
 def stopping() -> Iterator[Stop]:
-    """Makes signals request the end within this context; only in the main thread, which receives signals."""
+    """Makes signals request the end within this context."""
     stop = Stop()
-    before = {number: signal.signal(number, stop.ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with handle_signals(stop.ask):
         yield stop
+
+
+@contextmanager
+def handle_signals(act: Callable[..., None]) -> Iterator[None]:
+    """SIGINT and SIGTERM call this within the context; only in the main thread, which receives signals."""
+    before = {number: signal.signal(number, act) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

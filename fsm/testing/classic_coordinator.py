@@ -35,6 +35,18 @@ class _Member:
     """Waits for the leader's assignment."""
     assignment: bytes = b""
 
+    def answer_join(self, answer: m.JoinGroupResponse, due: Due) -> None:
+        """Its join, if it waits, is due to be answered."""
+        if self.awaiting_join is not None:
+            due.append((self.awaiting_join, answer))
+        self.awaiting_join = None
+
+    def answer_sync(self, answer: m.SyncGroupResponse, due: Due) -> None:
+        """The same for its sync."""
+        if self.awaiting_sync is not None:
+            due.append((self.awaiting_sync, answer))
+        self.awaiting_sync = None
+
 
 class ScriptedClassicCoordinator:
     """One classic group; pass it to every member of the group as its transport."""
@@ -139,17 +151,15 @@ class ScriptedClassicCoordinator:
     def _complete_join(self, due: Due) -> None:
         """Begins the generation when all members have joined; members that waited for the last one join again."""
         for member in self._members.values():
-            if member.awaiting_sync is not None:
-                due.append((member.awaiting_sync, m.SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)))
-                member.awaiting_sync = None
+            member.answer_sync(m.SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), due)
         if not self._members or any(member.awaiting_join is None for member in self._members.values()):
             return
         self.generation_id += 1
         self._rebalancing = self._assigned = False
         self._leader = self._leader if self._leader in self._members else min(self._members)
         for member_id, member in self._members.items():
-            due.append((member.awaiting_join or _ignore, self._join_response(member_id)))
-            member.awaiting_join, member.assignment = None, b""
+            member.answer_join(self._join_response(member_id), due)
+            member.assignment = b""
 
     def _join_response(self, member_id: str) -> m.JoinGroupResponse:
         protocol = self._members[self._leader].join.protocols[0].name
@@ -180,25 +190,14 @@ class ScriptedClassicCoordinator:
                 member.assignment = given.get(member_id, b"")
             self._assigned = True
         if self._assigned:
-            self._complete_sync(due)
-
-    def _complete_sync(self, due: Due) -> None:
-        for member in self._members.values():
-            if member.awaiting_sync is not None:
-                due.append((member.awaiting_sync, m.SyncGroupResponse(member.assignment, protocol_type="consumer")))
-                member.awaiting_sync = None
+            for member in self._members.values():
+                member.answer_sync(m.SyncGroupResponse(member.assignment, protocol_type="consumer"), due)
 
     def _remove(self, member_id: str, due: Due) -> None:
         member = self._members.pop(member_id, None)
         if member is None:
             return
-        if member.awaiting_join is not None:
-            due.append((member.awaiting_join, m.JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)))
-        if member.awaiting_sync is not None:
-            due.append((member.awaiting_sync, m.SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)))
+        member.answer_join(m.JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID), due)
+        member.answer_sync(m.SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID), due)
         self._rebalancing = bool(self._members)
         self._complete_join(due)
-
-
-def _ignore(_answer: Any) -> None:
-    """Ignores an answer."""
