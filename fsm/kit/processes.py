@@ -168,8 +168,11 @@ async def run_all(
     room = asyncio.Semaphore(jobs)
 
     async def one(scenario: Scenario) -> Result:
+        trace: list[Exchange | Note] = []
         async with room:
-            result = await run_one(command, scenario, make_place)
+            async with make_place(scenario, trace.append) as place:
+                await _play(command, scenario, place, trace)
+            result = Result(scenario, judge(trace), trace)
         on_result(result)
         return result
 
@@ -183,14 +186,6 @@ async def run_all(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def run_one(command: Sequence[str], scenario: Scenario, make_place: MakePlace = OurPlace) -> Result:
-    """Plays one scenario with clients of this command."""
-    trace: list[Exchange | Note] = []
-    async with make_place(scenario, trace.append) as place:
-        await _play(command, scenario, place, trace)
-    return Result(scenario, judge(trace), trace)
 
 
 async def _play(command: Sequence[str], scenario: Scenario, place: Place, trace: list[Exchange | Note]) -> None:

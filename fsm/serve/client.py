@@ -135,8 +135,7 @@ class Client(asyncio.Protocol):
             left -= 1
             if others.brokers.count_waiting(self.number):
                 self._is_held, self._waiting = True, size
-                self.transport.pause_reading()
-                others.pause(self)
+                self._pause()
             elif not left:
                 self._is_held = True
                 others.loop.call_soon(self.read_on)
