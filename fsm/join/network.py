@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import Any, NamedTuple, Self
@@ -333,34 +333,28 @@ LAST_BY_NAME: Mapping[type[Any], int] = {m.OffsetCommitRequest: 9, m.OffsetFetch
 def identify(request: Any, ids: Mapping[str, str]) -> tuple[Any, int | None]:
     """The request with topic ids, and the newest version in which it can be sent; None: any. Its own ids remain.
 
-    >>> from fsm.protocol.messages import commit_topics
-    >>> offsets = ((("foo", 0), 7),)
-    >>> request, newest = identify(OffsetCommitRequest("g", topics=commit_topics(offsets)), {"foo": "some id"})
+    >>> from fsm.protocol.messages import OffsetCommitRequest, commit_topics
+    >>> asked = OffsetCommitRequest("g", topics=commit_topics(((("foo", 0), 7),)))
+    >>> request, newest = identify(asked, {"foo": "some id"})
     >>> request.topics[0].topic_id, newest
     ('some id', None)
     >>> identify(request, {"foo": "another id"})[0] == request
     True
-    >>> identify(request, {})[1]
+    >>> identify(asked, {})[1]
     9
     """
-
-    def add_ids(topics: tuple[Any, ...] | None) -> tuple[Any, ...]:
-        return tuple(
-            topic._replace(topic_id=ids.get(topic.name, NO_TOPIC_ID)) if topic.topic_id == NO_TOPIC_ID else topic
-            for topic in topics or ()
-        )
-
-    if isinstance(request, m.OffsetCommitRequest):
-        request = replace(request, topics=add_ids(request.topics))
-        topics = request.topics
-    elif isinstance(request, m.OffsetFetchRequest):
-        groups = tuple(group._replace(topics=add_ids(group.topics)) for group in request.groups)
-        request = replace(request, groups=groups)
-        topics = tuple(topic for group in groups for topic in group.topics or ())
-    else:
+    if type(request) not in LAST_BY_NAME:
         return request, None
-    is_known = all(topic.topic_id != NO_TOPIC_ID for topic in topics)
-    return request, None if is_known else LAST_BY_NAME[type(request)]
+    unknown = []
+
+    def add_id(topic: Any) -> Any:
+        topic_id = topic.topic_id if topic.topic_id != NO_TOPIC_ID else ids.get(topic.name, NO_TOPIC_ID)
+        if topic_id == NO_TOPIC_ID:
+            unknown.append(topic.name)
+        return topic._replace(topic_id=topic_id)
+
+    identified = _change_topics(request, add_id)
+    return identified, LAST_BY_NAME[type(request)] if unknown else None
 
 
 def name_topics(answer: Any, ids: Mapping[str, str]) -> Any:
@@ -368,14 +362,18 @@ def name_topics(answer: Any, ids: Mapping[str, str]) -> Any:
     if not isinstance(answer, m.OffsetCommitResponse | m.OffsetFetchResponse):
         return answer
     names = {topic_id: name for name, topic_id in ids.items()}
+    return _change_topics(answer, lambda topic: topic._replace(name=topic.name or names.get(topic.topic_id, "")))
 
-    def rename(topics: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(topic._replace(name=topic.name or names.get(topic.topic_id, "")) for topic in topics)
 
-    if isinstance(answer, m.OffsetCommitResponse):
-        return replace(answer, topics=rename(answer.topics))
-    groups = tuple(group._replace(topics=rename(group.topics)) for group in answer.groups)
-    return replace(answer, groups=groups)
+def _change_topics(message: Any, change: Callable[[Any], Any]) -> Any:
+    """The message about offsets with each of its topics changed; those of OffsetFetch are in its groups."""
+
+    def change_all(topics: tuple[Any, ...] | None) -> tuple[Any, ...]:
+        return tuple(map(change, topics or ()))
+
+    if type(message) in (m.OffsetCommitRequest, m.OffsetCommitResponse):
+        return replace(message, topics=change_all(message.topics))
+    return replace(message, groups=tuple(group._replace(topics=change_all(group.topics)) for group in message.groups))
 
 
 ALL = (
