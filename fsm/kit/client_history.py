@@ -134,16 +134,6 @@ class Client:
         had = (number for number, since_ms in self.connections.items() if sent and since_ms <= sent.at_ms)
         return all(number in self.around.closed for number in had)
 
-    def doubt(self, at_ms: float) -> Doubt | None:
-        """Why it cannot know whether its last heartbeat was handled; None if it can."""
-        sent = self.consumer.sent
-        if sent is None or sent.is_answered:
-            return None
-        if sent.fault in SILENT_FAULTS:
-            return Doubt.TIMED_OUT
-        ended_ms = min(self.around.closed.get(sent.connection, at_ms), at_ms)
-        return Doubt.LOST if ended_ms - sent.at_ms < PATIENCE_MS else Doubt.TIMED_OUT
-
 
 class Moment(NamedTuple):
     """An action of a client, or an event for it, with the state before it."""
@@ -203,6 +193,23 @@ class Moment(NamedTuple):
     def committed(self) -> dict[TopicPartition, int]:
         """The partitions of an OffsetCommit, and their offsets."""
         return read_commit(self.request, self.client.around.names)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the client's last heartbeat is still to be answered."""
+        sent = self.consumer.sent
+        return sent is not None and sent.answered_ms is not None and sent.answered_ms > self.at_ms
+
+    @property
+    def doubt(self) -> Doubt | None:
+        """Why the client cannot know whether its last heartbeat was handled; None if it can."""
+        sent = self.consumer.sent
+        if sent is None or sent.is_answered:
+            return None
+        if sent.fault in SILENT_FAULTS:
+            return Doubt.TIMED_OUT
+        ended_ms = min(self.client.around.closed.get(sent.connection, self.at_ms), self.at_ms)
+        return Doubt.LOST if ended_ms - sent.at_ms < PATIENCE_MS else Doubt.TIMED_OUT
 
     @property
     def silent_until_ms(self) -> float:

@@ -208,10 +208,6 @@ class ConsumerMember:
         """Whether its last heartbeat was accepted."""
         return self.sent is not None and self.sent.is_answered and not self.refusal.code
 
-    def is_open(self, at_ms: float) -> bool:
-        """Whether its last heartbeat is still to be answered."""
-        return self.sent is not None and self.sent.answered_ms is not None and self.sent.answered_ms > at_ms
-
     @property
     def answered_ms(self) -> float:
         """When it received the last response, or sent a request without one."""

@@ -17,7 +17,7 @@ INTERVAL = "KIP-848, ConsumerGroupHeartbeatResponse.HeartbeatIntervalMs"
 def _gap_ms(moment: Moment) -> float | None:
     """Time since the answer to the last heartbeat, where nothing went wrong meanwhile."""
     member = moment.consumer
-    if not member.is_member or not member.is_settled or not member.interval_ms or member.is_open(moment.at_ms):
+    if not member.is_member or not member.is_settled or not member.interval_ms or moment.is_open:
         return None
     if member.throttled_until_ms > member.answered_ms or moment.request.member_epoch <= 0:
         return None
@@ -75,9 +75,9 @@ def one_in_flight(moment: Moment) -> Verdict:
     member, exchange = moment.consumer, moment.exchange
     if member.sent is None or exchange is None or moment.request.member_epoch < 0 or member.left is not None:
         return None
-    if member.is_open(moment.at_ms) and member.sent.connection != exchange.connection:
+    if moment.is_open and member.sent.connection != exchange.connection:
         return None  # the other connection may have been given up, which its broker learns late
-    if not member.is_open(moment.at_ms) or member.sent.connection in moment.client.around.closed:
+    if not moment.is_open or member.sent.connection in moment.client.around.closed:
         return True
     waited_ms = moment.at_ms - member.sent.at_ms
     return hold(
@@ -91,7 +91,7 @@ def one_in_flight(moment: Moment) -> Verdict:
 def sends_last_epoch(moment: Moment) -> Verdict:
     """A member sends the epoch that it received last."""
     member, epoch = moment.consumer, moment.request.member_epoch
-    if not member.is_member or epoch <= 0 or moment.client.doubt(moment.at_ms) or member.is_open(moment.at_ms):
+    if not member.is_member or epoch <= 0 or moment.doubt or moment.is_open:
         return None
     return hold(epoch == member.epoch, f"epoch {member.epoch}", f"epoch {epoch}")
 
@@ -166,7 +166,7 @@ HOT, WINDOW_MS = 10, 1_000.0
 
 def _full_after(moment: Moment, doubt: Doubt) -> Verdict:
     request, member = moment.request, moment.consumer
-    if moment.client.doubt(moment.at_ms) is not doubt or request.member_epoch <= 0 or not member.is_member:
+    if moment.doubt is not doubt or request.member_epoch <= 0 or not member.is_member:
         return None
     return hold(is_full(request), "a full heartbeat: timeout, subscription, owned partitions", heartbeat(request))
 
@@ -258,7 +258,7 @@ def backoff_grows(moment: Moment) -> Verdict:
 def epoch_after_doubt(moment: Moment) -> Verdict:
     """A member that missed a response continues with its last known epoch, or rejoins."""
     member, epoch = moment.consumer, moment.request.member_epoch
-    if moment.client.doubt(moment.at_ms) is None or not member.is_member or epoch < 0:
+    if moment.doubt is None or not member.is_member or epoch < 0:
         return None
     return hold(epoch in (0, member.epoch), f"epoch {member.epoch}", f"epoch {epoch}")
 
@@ -267,7 +267,7 @@ def epoch_after_doubt(moment: Moment) -> Verdict:
 def stays_after_doubt(moment: Moment) -> Verdict:
     """A member that missed a response keeps its membership."""
     member, epoch = moment.consumer, moment.request.member_epoch
-    if moment.client.doubt(moment.at_ms) is None or not member.is_member or epoch < 0:
+    if moment.doubt is None or not member.is_member or epoch < 0:
         return None
     return hold(epoch, f"epoch {member.epoch}", "epoch 0: it rejoins")
 

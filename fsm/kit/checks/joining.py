@@ -61,7 +61,7 @@ def one_id(moment: Moment) -> Verdict:
 def joins_with_cause(moment: Moment) -> Verdict:
     """A member keeps its epoch; it rejoins with epoch 0 only after it was fenced, has left, or missed a response."""
     member = moment.consumer
-    if not member.is_member or not member.is_settled or member.is_open(moment.at_ms):
+    if not member.is_member or not member.is_settled or moment.is_open:
         return None
     if _is_restarted(moment):
         return None
@@ -120,8 +120,7 @@ def leaves_when_unsubscribed(moment: Moment) -> Verdict:
 def repeats_join(moment: Moment) -> Verdict:
     """A member whose join got no response joins again with the same member id."""
     member, request = moment.consumer, moment.request
-    doubt = moment.client.doubt(moment.at_ms)
-    if doubt is None or member.sent is None or member.sent.request.member_epoch or _is_restarted(moment):
+    if moment.doubt is None or member.sent is None or member.sent.request.member_epoch or _is_restarted(moment):
         return None
     if request.member_epoch < 0:
         return None

@@ -32,7 +32,7 @@ def _is_current(moment: Moment, epoch: int) -> bool:
 @rule("C1", Grade.MUST, COMMIT, What.COMMIT)
 def commits_at_its_epoch(moment: Moment) -> Verdict:
     """A member commits with its current epoch."""
-    if not moment.consumer.is_member or moment.client.doubt(moment.at_ms):
+    if not moment.consumer.is_member or moment.doubt:
         return None
     epoch = moment.request.generation_id_or_member_epoch
     return hold(_is_current(moment, epoch), f"epoch {moment.consumer.epoch}", f"epoch {epoch}")
@@ -89,7 +89,7 @@ def offsets_as_member(moment: Moment) -> Verdict:
 @rule("C7", Grade.MUST, OFFSETS, What.OFFSETS)
 def offsets_at_its_epoch(moment: Moment) -> Verdict:
     """A member fetches committed offsets with its current epoch, or without member id and epoch."""
-    if not moment.consumer.is_member or moment.client.doubt(moment.at_ms):
+    if not moment.consumer.is_member or moment.doubt:
         return None
     epochs = [group.member_epoch for group in moment.request.groups if group.member_id]
     if not epochs:
