@@ -124,7 +124,7 @@ class OurBrokers(Place):
         return self._clock()
 
     def describe(self) -> Any:
-        return self._brokers.cluster.coordinators.describe(GROUP, int(self.clock()))
+        return self._brokers.cluster.coordinators.describe(GROUP, self.clock())
 
     def topics(self) -> Iterable[Sequence[Any]]:
         return self._brokers.cluster.topics.describe()

@@ -46,7 +46,7 @@ def create_topics(topics: Topics, request: m.CreateTopicsRequest, context: Reque
             if request.validate_only:
                 check_name(wanted.name)
                 return m.CreatableTopicResult(wanted.name, num_partitions=partitions, replication_factor=1)
-            topics.change(wanted.name, partitions, int(context.now_ms), context.random)
+            topics.change(wanted.name, partitions, context.now_ms, context.random)
         except InputError as problem:
             too_many = isinstance(problem, TooManyError)
             code = ErrorCode.POLICY_VIOLATION if too_many else ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -68,7 +68,7 @@ def delete_topics(topics: Topics, request: m.DeleteTopicsRequest, context: Reque
             code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return m.DeletableTopicResult(name, topic_id, code)
         known_id = topics.by_name[found].topic_id
-        topics.change(found, 0, int(context.now_ms), context.random)
+        topics.change(found, 0, context.now_ms, context.random)
         return m.DeletableTopicResult(found, known_id)
 
     return m.DeleteTopicsResponse(responses=tuple(one(*topic) for topic in request.wanted))
@@ -91,7 +91,7 @@ def create_partitions(
             return m.CreatePartitionsTopicResult(wanted.name, ErrorCode.INVALID_PARTITIONS, why)
         if not request.validate_only:
             try:
-                topics.change(wanted.name, wanted.count, int(context.now_ms), context.random)
+                topics.change(wanted.name, wanted.count, context.now_ms, context.random)
             except TooManyError as problem:
                 return m.CreatePartitionsTopicResult(wanted.name, ErrorCode.POLICY_VIOLATION, str(problem))
         return m.CreatePartitionsTopicResult(wanted.name)

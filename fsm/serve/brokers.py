@@ -171,14 +171,14 @@ class Brokers:
         """Runs everything that is due; timers that become due by that wait for the next call."""
         if now_ms >= self._paused_until_ms:
             self._timers.advance(now_ms)
-            self._give(*self.cluster.coordinators.advance(int(now_ms)), now_ms)
+            self._give(*self.cluster.coordinators.advance(now_ms), now_ms)
         return self._take(now_ms)
 
     # Actions of a test, a page or an operator
 
     def expire(self, group_id: str, member_id: str, now_ms: float) -> tuple[Effect, ...]:
         """Ends the member's session."""
-        self._give(*self.cluster.coordinators.expire(group_id, member_id, int(now_ms)), now_ms)
+        self._give(*self.cluster.coordinators.expire(group_id, member_id, now_ms), now_ms)
         return self._take(now_ms)
 
     def move(self, group_id: str, broker: int | None, now_ms: float) -> tuple[Effect, ...]:
@@ -196,7 +196,7 @@ class Brokers:
 
     def change_topic(self, name: str, partitions: int, now_ms: float) -> tuple[Effect, ...]:
         """Creates or extends a topic, or deletes it for no partitions. Raises `InputError` for an impossible change."""
-        self.cluster.change_topic(name, partitions, int(now_ms), self._random)
+        self.cluster.change_topic(name, partitions, now_ms, self._random)
         self._note("topics", now_ms, topics=self.cluster.topics.describe())
         return self._take(now_ms)
 
@@ -206,7 +206,7 @@ class Brokers:
         return self._take(now_ms)
 
     def _clean_up(self, now_ms: float) -> None:
-        self.cluster.coordinators.clean_up(int(now_ms))
+        self.cluster.coordinators.clean_up(now_ms)
         self._timers.set(now_ms + CLEAN_UP_MS, self._clean_up)
 
     # A request
@@ -410,7 +410,7 @@ class Brokers:
         else:
             if rule.do is Do.EXPIRE:
                 for group_id, member_id in sorted(members_of(asked.request)):
-                    self._give(*self.cluster.coordinators.expire(group_id, member_id, int(now_ms)), now_ms)
+                    self._give(*self.cluster.coordinators.expire(group_id, member_id, now_ms), now_ms)
             elif rule.do is Do.MOVE:
                 for group_id in sorted(groups_of(asked.request)):
                     self._move(group_id, None, now_ms)
@@ -419,7 +419,7 @@ class Brokers:
                 self._serve(replace(asked, is_repeat=True), now_ms)
 
     def _move(self, group_id: str, broker: int | None, now_ms: float) -> None:
-        partition, broker = self.cluster.move(group_id, broker, int(now_ms))
+        partition, broker = self.cluster.move(group_id, broker, now_ms)
         self._note("moved", now_ms, group=group_id, partition=partition, broker=broker)
         of_partition = self.cluster.coordinators.partition_of
         for token, asked in [*self._asked.items()]:

@@ -84,12 +84,12 @@ class Cluster:
         self.topics.offsets = self._offsets_log
         for partition in range(served.offsets_partitions):
             if (name := f"{OFFSETS_TOPIC}-{partition}") in kept:
-                self.coordinators.load(partition, GroupLog.of(kept[name])[0], int(now_ms))
+                self.coordinators.load(partition, GroupLog.of(kept[name])[0], now_ms)
         ids = Random(CLUSTER_ID)  # noqa: S311  # the same topics have the same ids in every run
         for name, partitions in sorted(served.topics.items()):
             known = self.topics.by_name.get(name)
             if known is None or known.partitions != partitions:
-                self.change_topic(name, partitions, int(now_ms), ids)
+                self.change_topic(name, partitions, now_ms, ids)
 
     # Logs
 
@@ -131,12 +131,12 @@ class Cluster:
         news, self._news = self._news, []
         return news
 
-    def change_topic(self, name: str, partitions: int, now_ms: int, random: Random) -> None:
+    def change_topic(self, name: str, partitions: int, now_ms: float, random: Random) -> None:
         """Creates or extends a topic, or deletes it for 0 partitions. Raises `InputError` for an impossible change."""
         self.topics.change(name, partitions, now_ms, random)
         self._update_topics(now_ms)
 
-    def _update_topics(self, now_ms: int) -> None:
+    def _update_topics(self, now_ms: float) -> None:
         """Passes the topics to the coordinators, and logs them."""
         self._image_version += 1
         self.coordinators.update(now_ms, image=self._image())
@@ -144,7 +144,7 @@ class Cluster:
 
     # Coordinators
 
-    def move(self, group_id: str, broker: int | None, now_ms: int) -> tuple[int, int]:
+    def move(self, group_id: str, broker: int | None, now_ms: float) -> tuple[int, int]:
         """Moves the group's partition to this broker, or to the next one; returns the old and new one. Raises
         `InputError`.
         """
@@ -220,7 +220,7 @@ class Cluster:
         before = self.topics.partitions
         response = admin.CHANGES[type(request)](self.topics, request, context)
         if self.topics.partitions != before:
-            self._update_topics(int(context.now_ms))
+            self._update_topics(context.now_ms)
             self._news.append(self.topics.describe())
         return response
 
@@ -251,7 +251,7 @@ class Cluster:
     ) -> m.IncrementalAlterConfigsResponse:
         response, config = admin.alter(request, self._config, self.topics.by_name)
         if config is not self._config:
-            self.coordinators.update(int(context.now_ms), config=config)
+            self.coordinators.update(context.now_ms, config=config)
             self._keep_metadata()
         return response
 

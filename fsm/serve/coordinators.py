@@ -65,25 +65,25 @@ class Coordinators:
         """The broker that coordinates the group."""
         return self.leaders[self.partition_of(group_id)]
 
-    def lead(self, partition: int, broker: int, now_ms: int) -> None:
+    def lead(self, partition: int, broker: int, now_ms: float) -> None:
         """Moves the partition: from now on this broker coordinates its groups, loaded from the log."""
         self.leaders[partition] = broker
         if partition in self._hosts:
             del self._hosts[partition]
             self._host(partition, now_ms)
 
-    def load(self, partition: int, log: GroupLog, now_ms: int) -> None:
+    def load(self, partition: int, log: GroupLog, now_ms: float) -> None:
         """Sets the partition's log, from an earlier run."""
         self.logs[partition] = log
         self._host(partition, now_ms)
 
-    def _host(self, partition: int, now_ms: int) -> Host:
-        """The partition's coordinator at this instant."""
-        host = self._hosts.get(partition)
+    def _host(self, partition: int, now_ms: float) -> Host:
+        """The partition's coordinator at this instant, in whole milliseconds."""
+        host, at_ms = self._hosts.get(partition), int(now_ms)
         if host is None:
-            host = self._hosts[partition] = self._start(partition, now_ms)
-        elif host.context.now_ms != now_ms:
-            host.context = host.context.at(now_ms)
+            host = self._hosts[partition] = self._start(partition, at_ms)
+        elif host.context.now_ms != at_ms:
+            host.context = host.context.at(at_ms)
         return host
 
     def _start(self, partition: int, now_ms: int) -> Host:
@@ -112,7 +112,7 @@ class Coordinators:
         partition = self.partition_of(message.group_id)
         if self.leaders[partition] != context.broker:
             refusal = ErrorCode.NOT_COORDINATOR
-        elif self._brings_more(partition, message, int(context.now_ms)) and self.is_full:
+        elif self._brings_more(partition, message, context.now_ms) and self.is_full:
             refusal = ErrorCode.COORDINATOR_NOT_AVAILABLE
         else:
             return self._forward(partition, message, context)
@@ -124,7 +124,7 @@ class Coordinators:
         """Whether new groups and members are refused because the logs are too large."""
         return sum(log.size for log in self.logs.values()) > MOST_STORED
 
-    def _brings_more(self, partition: int, message: Any, now_ms: int) -> bool:
+    def _brings_more(self, partition: int, message: Any, now_ms: float) -> bool:
         """Whether the request may add a group or a member."""
         if type(message) is m.ConsumerGroupHeartbeatRequest:
             if message.member_epoch:
@@ -139,7 +139,7 @@ class Coordinators:
     def _forward(self, partition: int, message: Any, context: RequestContext) -> list[Answer]:
         """Passes a request to the partition's coordinator."""
         token, _, connection, client_id, client_host, version, now_ms, random = context
-        host = self._host(partition, int(now_ms))
+        host = self._host(partition, now_ms)
         fresh_id = str(UUID(int=random.getrandbits(128), version=4)) if type(message) is m.JoinGroupRequest else None
         sent = host.send(
             client_id, message, version, client_host=client_host, fresh_id=fresh_id, token=token, connection=connection
@@ -180,7 +180,7 @@ class Coordinators:
             refusal = self._refuses(group_id, context)
             if refusal:
                 return m.DescribedGroup(refusal, None, group_id)
-            found = self.describe(group_id, int(context.now_ms))
+            found = self.describe(group_id, context.now_ms)
             if isinstance(found, m.DescribedGroup):
                 return found
             missing = ErrorCode.GROUP_ID_NOT_FOUND if context.version >= MISSING_IS_ERROR_SINCE else ErrorCode.NONE
@@ -194,7 +194,7 @@ class Coordinators:
     ) -> m.ConsumerGroupDescribeResponse:
         def one(group_id: str) -> m.DescribedConsumerGroup:
             refusal = self._refuses(group_id, context)
-            found = None if refusal else self.describe(group_id, int(context.now_ms))
+            found = None if refusal else self.describe(group_id, context.now_ms)
             if isinstance(found, m.DescribedConsumerGroup):
                 return found
             why = f"Group {group_id} not found." if found is None else f"Group {group_id} is not a consumer group."
@@ -228,22 +228,22 @@ class Coordinators:
         """Every group, sorted."""
         return sorted(group.group_id for _, group in self._list_groups())
 
-    def describe(self, group_id: str, now_ms: int) -> m.DescribedConsumerGroup | m.DescribedGroup | None:
+    def describe(self, group_id: str, now_ms: float) -> m.DescribedConsumerGroup | m.DescribedGroup | None:
         """The group as in the describe APIs; None for an unknown group."""
         return self._host(self.partition_of(group_id), now_ms).describe(group_id)
 
     # Other inputs
 
-    def update(self, now_ms: int, image: Image | None = None, config: BrokerConfig | None = None) -> None:
+    def update(self, now_ms: float, image: Image | None = None, config: BrokerConfig | None = None) -> None:
         """Changes topics or settings."""
         self.context = replace(self.context, image=image or self.context.image, config=config or self.context.config)
         for partition, host in sorted(self._hosts.items()):
-            host.context = replace(host.context, now_ms=now_ms, config=self.context.config)
+            host.context = replace(host.context, now_ms=int(now_ms), config=self.context.config)
             if image is not None:
                 host.update(image)
             self._arm(partition, host)
 
-    def clean_up(self, now_ms: int) -> None:
+    def clean_up(self, now_ms: float) -> None:
         """Expires old offsets and groups without members and offsets, as brokers do every ten minutes."""
         for partition in sorted(self._hosts):
             self._host(partition, now_ms).clean_up()
@@ -252,7 +252,7 @@ class Coordinators:
         """The instant at which a timer may be due; None without a timer."""
         return self._deadlines[0][0] if self._deadlines else None
 
-    def advance(self, now_ms: int) -> tuple[list[Answer], list[Removal]]:
+    def advance(self, now_ms: float) -> tuple[list[Answer], list[Removal]]:
         """Fires all timers that are due; returns the responses and the members that were removed."""
         answers: list[Answer] = []
         removed: list[Removal] = []
@@ -265,12 +265,12 @@ class Coordinators:
             due_ms = host.next_deadline_ms()
             if due_ms is not None and due_ms <= now_ms:
                 before = host.state.groups
-                answers += host.expire(now_ms)
+                answers += host.expire(int(now_ms))
                 removed += _find_removed(before, host.state.groups, _due(before, now_ms))
             self._arm(partition, host)
         return answers, removed
 
-    def expire(self, group_id: str, member_id: str, now_ms: int) -> tuple[list[Answer], list[Removal]]:
+    def expire(self, group_id: str, member_id: str, now_ms: float) -> tuple[list[Answer], list[Removal]]:
         """Ends this member's session and no other timer; nothing happens if it has none."""
         partition = self.partition_of(group_id)
         host = self._host(partition, now_ms)
@@ -286,7 +286,7 @@ class Coordinators:
             heappush(self._deadlines, (due_ms, partition))
 
 
-def _due(groups: Groups, now_ms: int) -> list[str]:
+def _due(groups: Groups, now_ms: float) -> list[str]:
     """The groups with a due timer."""
     return [group_id for chunk in groups.deadlines for due_ms, group_id in chunk if due_ms <= now_ms]
 

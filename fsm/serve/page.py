@@ -59,7 +59,7 @@ def snapshot(brokers: Brokers, now_ms: float) -> dict[str, Any]:
     """Topics, brokers, groups with their members, and pending faults."""
     coordinators = brokers.cluster.coordinators
     group_ids = coordinators.group_ids()
-    found = ((group_id, coordinators.describe(group_id, int(now_ms))) for group_id in group_ids[:MOST_GROUPS])
+    found = ((group_id, coordinators.describe(group_id, now_ms)) for group_id in group_ids[:MOST_GROUPS])
     return {
         "now_ms": now_ms,
         "release": brokers.cluster.served.release,

@@ -61,7 +61,7 @@ class Topics:
             if (name, partition) not in self._logs:
                 self._logs[name, partition] = PartitionLog(name, partition, now_ms, self.records_a_second)
 
-    def change(self, name: str, partitions: int, now_ms: int, random: Random) -> None:
+    def change(self, name: str, partitions: int, now_ms: float, random: Random) -> None:
         """Creates or extends a topic, or deletes it for 0 partitions. Raises `InputError` for an impossible change."""
         check_name(name)
         if not 0 <= partitions <= MOST_PARTITIONS:
@@ -75,11 +75,11 @@ class Topics:
             raise TooManyError(f"all topics have at most {MOST_PARTITIONS_IN_ALL} partitions", name)
         elif topic is None:
             made = urlsafe_b64encode(random.randbytes(16)).decode().rstrip("=")
-            self.set(name, Topic(made, partitions), now_ms)
+            self.set(name, Topic(made, partitions), int(now_ms))
         elif partitions <= topic.partitions:
             raise InputError(f"it has {topic.partitions} partitions; it can only get more", name)
         else:
-            self.set(name, Topic(topic.topic_id, partitions), now_ms)
+            self.set(name, Topic(topic.topic_id, partitions), int(now_ms))
 
     def delete(self, name: str) -> None:
         """Deletes the topic with its records."""

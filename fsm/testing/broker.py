@@ -200,7 +200,7 @@ class LiveBroker:
 
     def describe(self, group_id: str) -> DescribedConsumerGroup | DescribedGroup | None:
         """The group as in the describe APIs; None for an unknown group."""
-        return self._call(lambda: self._brokers.cluster.coordinators.describe(group_id, int(self._now_ms())))
+        return self._call(lambda: self._brokers.cluster.coordinators.describe(group_id, self._now_ms()))
 
     def get_assignment(self, group_id: str) -> dict[str, tuple[TopicPartition, ...]]:
         """The partitions of each member of a consumer group, by member id; empty for an unknown group."""
