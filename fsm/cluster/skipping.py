@@ -122,12 +122,8 @@ class SkippingCluster(Cluster):
         deadline_ms = _session_ms(group, client.member_id)
         if deadline_ms is None or not _is_served(group, record) or not self._may_skip(client):
             return
-        timeout_ms, due_ms, every_ms = (
-            deadline_ms - self._handled_ms[name],
-            heartbeat_due_ms(member),
-            interval_ms(member),
-        )
-        skipped = SkippedClient(client, client.member_id, self.now_ms, due_ms, every_ms, deadline_ms, timeout_ms)
+        times_ms = heartbeat_due_ms(member), interval_ms(member), deadline_ms, deadline_ms - self._handled_ms[name]
+        skipped = SkippedClient(client, client.member_id, self.now_ms, *times_ms)
         self.skipped[name], self._skipped_ids[client.member_id] = skipped, name
         self._due.pop(name, None)
         self._set_sessions({client.member_id: self.host.now_ms + FAR_MS})

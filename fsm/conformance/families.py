@@ -31,16 +31,14 @@ class Family:
 
     def needs(self) -> tuple[str, ...]:
         """APIs that the family needs."""
-        apis: tuple[str, ...] = ("ConsumerGroupHeartbeat",) if self.consumer else ()
-        if self.classic:
-            apis += ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup")
-        if self.classic or self.commits:
-            apis += ("OffsetCommit",)
-        if self.commits:
-            apis += ("OffsetFetch",)
-        if self.changes_topics:
-            apis += ("CreateTopics", "CreatePartitions", "DeleteTopics")
-        return apis
+        needed = {
+            "ConsumerGroupHeartbeat": self.consumer,
+            **dict.fromkeys(("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup"), self.classic),
+            "OffsetCommit": self.classic or self.commits,
+            "OffsetFetch": self.commits,
+            **dict.fromkeys(("CreateTopics", "CreatePartitions", "DeleteTopics"), self.changes_topics),
+        }
+        return tuple(api for api, is_needed in needed.items() if is_needed)
 
 
 SEVERAL_VERSIONS = ("OffsetCommit", "OffsetFetch")

@@ -85,8 +85,7 @@ class WireTransport(Generic[Metadata]):
         """Waits briefly for pending answers, then closes all connections; on the loop, like everything below."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=LAST_S)
-        last = {*self._tasks} if self._refreshing is None else {*self._tasks, self._refreshing}
-        await cancel(last)  # also what the last answer began
+        await cancel([*self._tasks, *filter(None, [self._refreshing])])  # also what the last answer began
         await self.network.close()
 
     def _start(self, work: Work, answer: Callable[[Any], None]) -> None:

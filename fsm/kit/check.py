@@ -140,13 +140,12 @@ def seconds(ms: float) -> str:
 
 def heartbeat(request: Any) -> str:
     """A heartbeat in short: its epoch and its fields."""
-    parts = []
-    if request.rebalance_timeout_ms != -1:
-        parts.append("rebalance timeout")
-    if request.subscribed_topic_names is not None:
-        parts.append("topics")
-    if request.subscribed_topic_regex is not None:
-        parts.append("pattern")
+    given = {
+        "rebalance timeout": request.rebalance_timeout_ms != -1,
+        "topics": request.subscribed_topic_names is not None,
+        "pattern": request.subscribed_topic_regex is not None,
+    }
+    parts = [name for name, is_there in given.items() if is_there]
     if request.topic_partitions is not None:
         parts.append(f"{sum(len(numbers) for _, numbers in request.topic_partitions)} owned partitions")
     return f"epoch {request.member_epoch}" + (f" with {', '.join(parts)}" if parts else "")
