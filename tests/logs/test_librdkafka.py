@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm.logs.programs.librdkafka import FORMATS
+from fsm.logs.message import Message
+from fsm.logs.programs.librdkafka import FORMATS, understand
 from fsm.logs.reading.pieces import from_bytes
 from fsm.trace import DETAIL_LIMIT, Kind, TraceRecord, from_json, to_dict
 
@@ -298,6 +299,13 @@ MEANINGS = [
 def test_a_line_says_one_thing(said: str, record: dict[str, object]) -> None:
     """Each kind of line gives the record of its documented meaning, with all that the line tells."""
     assert told(said) == [record]
+
+
+@pytest.mark.parametrize("said", [said for said, _ in MEANINGS], ids=[said[:50] for said, _ in MEANINGS])
+def test_a_text_means_the_same_without_its_facility(said: str) -> None:
+    """As the log callbacks of wrappers hand it on: no text is taken for another facility's without a meaning."""
+    message = Message(1795220705601, f"A#consumer-1: [thrd:main]: {said.partition('|')[2]}")
+    assert understand(message) == read(line(said))
 
 
 def test_leaving_a_state_that_waits_for_the_application_ends_the_callback() -> None:

@@ -537,7 +537,10 @@ _FACILITY = re.compile(
     rf"(?<![\w.#-])(?:{'|'.join(sorted(_RULES.keys() - {'FATAL'}))})(?![\w#.-])",  # FATAL is a level of loggers, too
     re.ASCII,
 )
-_ANY_FACILITY = tuple(one for facility in sorted(_RULES) for one in _RULES[facility])
+_ANY_FACILITY = sorted(
+    (one for facility in sorted(_RULES) for one in _RULES[facility]), key=lambda rule: rule[1] is _ignore
+)
+"""Texts without a meaning last: those of one facility are wide, and may match another one's."""
 
 CLIENT = Client("librdkafka", (b"[thrd:",), understand, FACTS)
 
