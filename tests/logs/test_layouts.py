@@ -1141,6 +1141,26 @@ def test_the_beginning_of_the_epoch_is_no_time(tmp_path: Path) -> None:
     assert "time" not in layouts[0].lost
 
 
+@pytest.mark.parametrize("line", [kafka_line, logback_line, lambda e: f'"{iso(e)}","host-1","shop","{e.text}"'])
+def test_of_three_lines_the_newest_may_come_first(line: Callable[[Event], str], tmp_path: Path) -> None:
+    """As pasted from a log store: an audit took these for moved lines, or the clock for set back."""
+    told = list({e.ts_ms: e for e in events("info") if "transitioned" in e.text}.values())[:3]
+    path = write(tmp_path / "a.log", "".join(line(e).strip() + "\n" for e in reversed(told)), told)
+    found, layouts = read(path, CLIENTS["java"])
+    assert found == said(CLIENTS["java"], told, {lost for one in layouts for lost in one.lost} or {"thread"})
+
+
+def test_a_line_above_an_older_one_does_not_turn_a_file_around(tmp_path: Path) -> None:
+    """The other lines are their program's, in the order of their times."""
+    told = [e for e in events("info") if "transitioned" in e.text][:2]
+    at = told[0].ts_ms
+    swapped = [e._replace(ts_ms=at - i) for i, e in enumerate(told)]
+    others = [told[0]._replace(ts_ms=at + i, text=f"Order {i}", logger="shop") for i in range(-9, 9)]
+    text = "".join(logback_line(e) + "\n" for e in (*others[:7], *swapped, *others[11:]))
+    _, (layout,) = read(write(tmp_path / "a.log", text, others), CLIENTS["java"])
+    assert not layout.reversed
+
+
 def test_steps_of_several_partitions_are_no_steps_of_one() -> None:
     """Printed within one millisecond, the newest first."""
     began, ended = (

@@ -15,7 +15,7 @@ from fsm.logs.layouts.frames import Found, Named
 from fsm.logs.layouts.headers import Header
 from fsm.logs.layouts.layout import ENDS, GAPS, Description, Layout
 from fsm.logs.layouts.marked_lines import ENOUGH_SAMPLES, MOST_SAMPLES, find_marked, sample_shapes
-from fsm.logs.layouts.ties import are_ties_in_order
+from fsm.logs.layouts.ties import are_ties_in_order, do_fall
 from fsm.logs.reading.entries import CONTINUES
 
 
@@ -117,10 +117,8 @@ def describe(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...], 
         lost -= {"time"}
     if sum(bool(ms % 1000) for ms in order) > _MOST_FRACTIONS * len(order):  # a time may end in a whole second
         lost -= {"milliseconds"}
-    backwards = sum(b < a for a, b in pairwise(order))
-    forwards = sum(b > a for a, b in pairwise(order))
     pattern = " > ".join([frame.name for frame in layout.frames] + [_format_pattern(layout)])
-    is_reversed = backwards > 2 * forwards + 2
+    is_reversed = do_fall(order) and do_fall(_read_times(layout, some))
     if is_reversed:
         # A store that sorts lines by time alone leaves those of one millisecond, as of one entry, in their order.
         side = _find_side(layout, some) if layout.by_lines else None
@@ -138,6 +136,12 @@ def describe(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...], 
         ),
         understood=frozenset(understood),
     )
+
+
+def _read_times(layout: Layout, lines: Sequence[str]) -> list[int]:
+    """The times of some of these lines: of a file with few lines of clients other programs' lines tell its order."""
+    read = (layout.message(line, layout.clock.zone) for line in lines[:: max(1, len(lines) // _MOST_LOOKS)])
+    return [found[0].ts_ms for found in read if found is not None and found[0].ts_ms]
 
 
 def _find_side(layout: Layout, lines: Sequence[str]) -> Side | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +26,7 @@ from fsm.logs.layouts.learned import Guess, explain_failure, learn, use_layout
 from fsm.logs.layouts.marked_lines import Sample, sample_shapes
 from fsm.logs.layouts.pattern import parse_pattern
 from fsm.logs.layouts.quotes import FEWEST_PRINTED, find_related
-from fsm.logs.layouts.ties import are_ties_in_order
+from fsm.logs.layouts.ties import are_ties_in_order, do_fall
 from fsm.logs.reading.blocks import Numbers, line_bounds
 from fsm.logs.reading.entries import CONTINUES, LINE_LIMIT, Run
 from fsm.logs.reading.opening import READ_ERRORS, DamageTolerant, SizeLimited, open_bytes, open_packed
@@ -237,14 +236,11 @@ def is_plain(block: bytes, bounds: Numbers, modified_ms: int) -> bool:
 
 def _falls(block: bytes, clock: stamps.Clock) -> bool:
     """Whether most lines spread over a block are older than those above them."""
-    starts = sorted({block.find(b"\n", i * len(block) // _MOST_TIMES) + 1 for i in range(_MOST_TIMES)})
+    starts = sorted({0, *(block.find(b"\n", i * len(block) // _MOST_TIMES) + 1 for i in range(_MOST_TIMES))})
     first, last = (next(_read_times(block, some, clock), 0) for some in (starts, starts[::-1]))
     if last >= first:
         return False
-    times = list(_read_times(block, starts, clock))
-    falls = sum(below < above for above, below in pairwise(times))
-    rises = sum(below > above for above, below in pairwise(times))
-    if falls <= 2 * rises + 2:
+    if not do_fall(list(_read_times(block, starts, clock))):
         return False
     return not are_ties_in_order(block.decode("utf-8", "replace").split("\n"))
 

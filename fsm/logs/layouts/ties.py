@@ -1,4 +1,4 @@
-"""Finds the order of lines of one time in a file with the newest first.
+"""Recognizes a file with the newest lines first, and finds the order of its lines of one time.
 
 A store that sorts by time alone leaves them as they were printed; another one reverses them, too.
 """
@@ -6,7 +6,8 @@ A store that sorts by time alone leaves them as they were printed; another one r
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import pairwise
 
 from fsm.logs.layouts import stamps
 
@@ -24,6 +25,13 @@ _NUMBER = re.compile(r"(\[\d+\])|\d")
 """Of what steps, the number in brackets of a partition tells it from others; other numbers may count its steps."""
 _SEARCHED = 1000
 """Characters of a line that are searched."""
+
+
+def do_fall(times: Sequence[int]) -> bool:
+    """Whether times fall: most of them, or, of a few, all that differ."""
+    falls = sum(below < above for above, below in pairwise(times))
+    rises = sum(below > above for above, below in pairwise(times))
+    return falls > 2 * rises + 2 or falls > rises == 0
 
 
 def are_ties_in_order(lines: Iterable[str]) -> bool:
