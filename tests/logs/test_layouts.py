@@ -272,6 +272,8 @@ BEHIND: dict[str, Callable[[int], str]] = {
     "a level behind a dash": lambda i: f" - {('INFO', 'DEBUG', 'WARN')[i % 3]}",
     "columns": lambda i: f" | {('INFO', 'DEBUG', 'WARN')[i % 3]} | {('consumer', 'group')[i % 2]}",
     "an address": lambda i: f" @{('consumer', 'group')[i % 2]}",
+    "function and line behind a bar": lambda i: f" | _poll_{'once' if i % 3 else 'loop'}:{100 + i * 7 % 400}",
+    "function at a line": lambda i: f" #poll{'Once' if i % 3 else ''}@{100 + i * 7 % 400}",
 }
 """What may stand behind each line of a file, by the number of the line."""
 

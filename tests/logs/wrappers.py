@@ -477,6 +477,7 @@ OTHERS: dict[str, Writer] = {
             f'{{thread.name="{e.thread}"}}'
         )
     ),
+    "place behind a comma": lines(lambda e: f"{iso(e)} {e.level} {e.text}, Consumer.java:{len(e.text) % 900 + 1}"),
     "duration behind": lines(lambda e: f"{iso(e)} {e.text} [took {e.ts_ms % 97} ms]"),
     "datadog csv": lambda ev: (
         "Date,Host,Service,Message\n" + "".join(",".join(map(csv_cell, (iso(e), "h", "s", e.body))) + "\n" for e in ev)

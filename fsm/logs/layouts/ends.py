@@ -206,20 +206,25 @@ def _find_last_unit(text: str, behind: tuple[Token, ...]) -> tuple[Token, ...]:
 
 
 def _find_barred(text: str) -> tuple[Token, ...]:
-    """The word at the end of a text behind a bar, as of a level or logger: ` | INFO`, ` @consumer`."""
+    """The word at the end of a text behind a bar, as of a level, a logger or a place in a source file: ` | INFO`,
+    ` @consumer`, ` | poll:268`."""
     found = _BARRED.search(text, max(0, len(text) - _CLOSING_LENGTH))
     if found is None:
         return ()
-    return _BLANK, Token("text", found[1]), *([_BLANK] if found[2] else ()), Token("word", "")
+    last = Token("inner", "@") if found[3] else Token("word", "")
+    return _BLANK, Token("text", found[1]), *([_BLANK] if found[2] else ()), last
 
 
-_BARRED = re.compile(r"[ \t]([|~@#>\u2013\u2014-]{1,3}|<-|//|::)([ \t]*)[\w.$-]*[A-Za-z][\w.$-]*[ \t]*\Z", re.ASCII)
+_BARRED = re.compile(
+    r"[ \t]([|~@#>\u2013\u2014-]{1,3}|<-|//|::)([ \t]*)[\w.$-]*[A-Za-z][\w.$-]*([:@]\d{1,7})?[ \t]*\Z", re.ASCII
+)
 _BLANK = Token("blank", " ")
 _UNITS = tuple(
     (closes, opens, unit, _compile_end(unit))
     for closes, opens, unit in (
         ("", "\t", (Token("text", "\t"), Token("inner", "\t"))),
         ("", "", (_BLANK, Token("inner", "#"))),
+        *(("", "", (Token("text", sign), _BLANK, Token("inner", ":"))) for sign in ",;"),
         ("", "", (_BLANK, Token("inner", ":"))),
         *(
             (closes, opens, (_BLANK, Token("text", opens), Token("inner", what), Token("text", closes)))

@@ -49,6 +49,7 @@ _INNER |= {"\t": r"[^\t\n{]*", "=": r"[^\s\"]*", '"': r"[^\"\n]*"}  # a column, 
 _LED = rf"(?:{_LEVEL}|(?:{'|'.join(sorted(LEVELS, reverse=True))})\W%s)"
 _INNER |= {f"{opens}!": _LED % inner for opens, inner in _INNERS}  # a level, or one in capitals and more
 _INNER[":"] = r"[\w$]{1,100}\.[a-z]{1,5}:\d{1,7}"  # a place in a source file
+_INNER["@"] = r"[\w.$-]{1,100}[:@]\d{1,7}"  # a function and its line
 _INNER["#"] = r"#?\d{1,20}|[0-9a-fA-F]{8,64}(?:-[0-9a-fA-F]{2,32}){0,8}"  # a number, an id
 _PLAIN = r"[^\s\[\]()<>{}|\"'=,;:#]+"
 _ANY_WORD = rf"{_PLAIN}(?:#(?=(?:consumer|producer)-\d){_PLAIN})*"
