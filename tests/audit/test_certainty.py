@@ -1,5 +1,6 @@
 """Findings that may come from lines that were not understood are less severe, and say so."""
 
+from datetime import UTC
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,11 @@ from fsm.audit import audit_files
 from fsm.audit.findings import Finding, FindingKind, Severity, finding
 from fsm.audit.hygiene.identity import Key
 from fsm.audit.reading.certainty import FileFacts, lower_uncertain
+from fsm.audit.reading.piece import read_piece
+from fsm.audit.reading.unparsed import report_file
 from fsm.audit.rows import Place
+from fsm.logs import formats
+from fsm.logs.reading.pieces import WHOLE, Piece
 
 SAID = "(not every line of a was understood)"
 
@@ -84,3 +89,34 @@ def test_no_error_is_made_of_half_a_step(tmp_path: Path) -> None:
     broken = [one for one in audit_files([path]).findings if one.kind is FindingKind.ILLEGAL_TRANSITION]
     assert {one.severity for one in broken} == {Severity.WARNING}
     assert all(one.summary.endswith("(not every line of A#consumer-1 was understood)") for one in broken)
+
+
+def tell(path: Path) -> str:
+    """What the audit finds of a file, not of its group."""
+    summary = read_piece(Piece(str(path), 0, WHOLE), formats(), UTC).summary
+    return "; ".join(one.summary for one in report_file([summary]))
+
+
+@pytest.mark.parametrize(
+    ("archive", "scenario"),
+    [("java", "json_j02_second_joins"), ("java", "x03_coop_maxpoll"), ("librdkafka", "c02_two")],
+)
+def test_no_error_is_made_of_sorted_lines(archive: str, scenario: str, tmp_path: Path) -> None:
+    """`sort -u` leaves the lines of a millisecond in another order: what depends on it is for information."""
+    for name, data in logs(archive)[scenario].items():
+        (tmp_path / name).write_bytes(b"".join(sorted(set(data.splitlines(keepends=True)))))
+        assert "are sorted" in tell(tmp_path / name)
+    found = audit_files(sorted(tmp_path.iterdir())).findings
+    assert not [one for one in found if one.severity is Severity.ERROR]
+    steps = [one for one in found if one.kind is FindingKind.ILLEGAL_TRANSITION]
+    assert {one.severity for one in steps} == {Severity.INFO}
+    assert all("(a log does not tell the order of lines of one time" in one.summary for one in steps)
+
+
+def test_lines_of_different_times_are_not_sorted(tmp_path: Path) -> None:
+    """A log whose times rise is in the order of its texts; a few lines of one time are so by chance."""
+    lines = logs("client")["kafkajs.sigstop"]["B.log"].splitlines(keepends=True)
+    assert lines == sorted(lines)
+    path = tmp_path / "B.log"
+    path.write_bytes(b"".join(lines))
+    assert "sorted" not in tell(path)

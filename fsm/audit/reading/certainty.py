@@ -10,7 +10,7 @@ from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.audit.hygiene.identity import Key
 from fsm.audit.reading.records import Source
 from fsm.audit.wording import list_members
-from fsm.logs.layouts.layout import LOSSES
+from fsm.logs.layouts.layout import LOSSES, ORDER
 
 _SECOND_MS = 1000
 _DAY = ("date", "year")
@@ -134,6 +134,8 @@ def lower_uncertain(
         else:
             is_lower = bool(reasons) or found.severity is Severity.ERROR
             lower = found.lower_severity() if is_lower else found
+            if ORDER in reasons and found.kind is FindingKind.ILLEGAL_TRANSITION:
+                lower = replace(lower, severity=Severity.INFO)  # steps are in another order, too
             yield replace(lower, summary=f"{found.summary} ({'; '.join(doubts)})")
 
 

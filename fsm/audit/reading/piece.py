@@ -20,7 +20,7 @@ from fsm.audit.reading.records import OFFSET, SEQ, TIME, Chunk, Line, Row, Sourc
 from fsm.audit.reading.scanning import Parsed, Scanner, parse_all
 from fsm.logs import Format, clients
 from fsm.logs.layouts.java_layouts import kafka
-from fsm.logs.layouts.layout import TIMES, signs_of
+from fsm.logs.layouts.layout import ORDER, TIMES, signs_of
 from fsm.logs.programs.broker import THREAD
 from fsm.logs.reading.blocks import DIGITS, Words
 from fsm.logs.reading.entries import ENTRY_LIMIT, Entry, first_line
@@ -166,7 +166,8 @@ class PieceSummary:
         layouts = reader.layouts
         self.learned = tuple(f"{one.pattern} ({one.share:.0%} of lines, as {_show(one.example)})" for one in layouts)
         self.guessed = tuple(sorted({name for one in layouts for name in one.guessed}))
-        self.lost = tuple(sorted({name for one in layouts for name in one.lost}))
+        order = {ORDER} if reader.learned.sorted else set[str]()
+        self.lost = tuple(sorted(order.union(*(one.lost for one in layouts))))
         self.not_learned = tuple(f"{one.pattern}: {one.why}" for one in reader.guesses)
         if self.not_learned and not (self.missed or self.piece):
             self.suspects += 1  # those lines look like another program's in a known layout

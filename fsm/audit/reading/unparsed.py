@@ -10,7 +10,7 @@ from fsm.audit.findings import Evidence, Finding, FindingKind, finding
 from fsm.audit.hygiene.identity import Facts
 from fsm.audit.reading.certainty import TooLittle, Understood
 from fsm.audit.reading.piece import OWNERSHIP, PieceSummary
-from fsm.logs.layouts.layout import TIMES
+from fsm.logs.layouts.layout import ORDER, TIMES
 from fsm.logs.reading.pieces import Unreadable
 from fsm.render.wording import many
 
@@ -27,7 +27,8 @@ def report_file(pieces: Sequence[PieceSummary], homeless: Sequence[Facts] = ()) 
     cut, error = sum(one.cut_lines for one in pieces), max(one.error for one in pieces)
     tried, some_times = pieces[0].not_learned, any(TIMES in one.lost for one in pieces)
     no_time = has_no_time(pieces) or ("time" in pieces[0].lost and not some_times)
-    if not (lines or cut or error or tried or no_time or some_times or homeless):
+    is_sorted = ORDER in pieces[0].lost
+    if not (lines or cut or error or tried or no_time or some_times or is_sorted or homeless):
         return
     shapes: Counter[str] = Counter()
     for one in pieces:
@@ -49,6 +50,9 @@ def report_file(pieces: Sequence[PieceSummary], homeless: Sequence[Facts] = ()) 
     if some_times:
         unknown = "what was owned then, and for how long, is not known"
         sentences.append(f"some lines of {file} tell no time and are taken to be as old as those above them: {unknown}")
+    if is_sorted:
+        lost = "those of one time are not in the order in which they were printed, and equal ones may be missing"
+        sentences.append(f"the lines of {file} are sorted: {lost}")
     if homeless:
         sentences.append(_tell_homeless(file, homeless))
     if cut:

@@ -32,8 +32,9 @@ _FARTHEST_ZONE_MS = 14 * 4 * QUARTER_MS
 ENDS = "ends of long lines"
 GAPS = "lines between those that were found"
 TIMES = "times of some lines"
-LOSSES = (ENDS, GAPS, TIMES)
-"""Lines of which a part is missing, and missing lines."""
+ORDER = "order of lines of one time"
+LOSSES = (ENDS, GAPS, TIMES, ORDER)
+"""Lines of which a part is missing, missing lines, and lines in another order."""
 
 
 class Description(NamedTuple):

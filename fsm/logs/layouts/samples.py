@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -75,6 +76,8 @@ class Learned(NamedTuple):
     """The clients to look for in learned layouts: in a large file only those understood in the sample."""
     falls: bool = False
     """The newest entry of a known layout comes first."""
+    sorted: bool = False
+    """The lines are in the order of their texts, as `sort` leaves them, not in that in which they were printed."""
 
     @property
     def reversed(self) -> bool:
@@ -198,7 +201,7 @@ def _learn_blocks(blocks: Iterator[bytes], tail: bytes, modified_ms: int, format
     known = _known(tuple(one for one in formats if one.client is None))
     clients = tuple(one.client for one in formats if one.client is not None)
     pattern = next((one.layout for one in formats if one.client is not None), LEARNED)
-    learned, seen, head, strange, falls = NOTHING, 0, b"", False, False
+    learned, seen, head, strange, falls, is_sorted = NOTHING, 0, b"", False, False, False
     lines: list[bytes] = []
     marked: list[int] = []
     for block in blocks:
@@ -223,15 +226,31 @@ def _learn_blocks(blocks: Iterator[bytes], tail: bytes, modified_ms: int, format
                 learned = _learn_lines(lines, marked, File(head, tail, modified_ms, pattern), speaking)
                 strange = strange or is_strange
                 learned = learned if strange else learned._replace(guesses=())
-        falls = falls or (seen == 1 and _falls(block, stamps.Clock(UTC, modified_ms)))
+        if seen == 1:
+            falls, is_sorted = _falls(block, stamps.Clock(UTC, modified_ms)), _are_sorted(block)
         if seen >= _ENOUGH or learned.table is not None or learned.reversed:
             break
-    return learned if learned.layouts else learned._replace(falls=falls)
+    return learned._replace(falls=falls and not learned.layouts, sorted=is_sorted)
 
 
 def is_plain(block: bytes, bounds: Numbers, modified_ms: int) -> bool:
-    """Whether the lines of a block with these bounds are whole, and the oldest ones come first."""
-    return find_broken(block, bounds) is None and not _falls(block, stamps.Clock(UTC, modified_ms))
+    """Whether the lines of a block with these bounds are whole, and in the order in which they were printed."""
+    clock = stamps.Clock(UTC, modified_ms)
+    return find_broken(block, bounds) is None and not _falls(block, clock) and not _are_sorted(block)
+
+
+def _are_sorted(block: bytes) -> bool:
+    """Whether the lines are in the order of their texts, also those of one time, of which some are."""
+    lines = block.removesuffix(b"\n").split(b"\n")
+    if any(below < above for above, below in pairwise(lines)):
+        return False
+    texts = (line[: stamps.WITHIN].decode("utf-8", "replace") for line in lines)
+    found = [time and time[0] for time in (next(stamps.find(text), None) for text in texts)]
+    return sum(above is not None and above == below for above, below in pairwise(found)) >= _FEWEST_TIES
+
+
+_FEWEST_TIES = 5
+"""Of a thousand recorded logs none had more than two lines of one time, all of them in the order of their texts."""
 
 
 def _falls(block: bytes, clock: stamps.Clock) -> bool:
