@@ -120,3 +120,21 @@ def test_lines_of_different_times_are_not_sorted(tmp_path: Path) -> None:
     path = tmp_path / "B.log"
     path.write_bytes(b"".join(lines))
     assert "sorted" not in tell(path)
+
+
+def test_no_error_is_made_of_lines_that_two_processes_tore(tmp_path: Path) -> None:
+    """One wrote into the other's line: both are doubted, in whatever part of a line it was."""
+    files = logs("librdkafka")["k_x03_coop_maxpoll"]
+    of = [(name, line) for name in ("A.log", "B.log") for line in files[name].split(b"\n")[:-1]]
+    rows = sorted(of, key=lambda row: (row[1].split(b"|")[1], row[0]))
+    for seed in (1, 5, 14):
+        lines = [row[-1] for row in rows]
+        for i in range(seed, len(rows) - 1, 17):
+            if rows[i][0] != rows[i + 1][0]:
+                at = i * 7 % len(lines[i])
+                lines[i : i + 2] = lines[i][:at] + lines[i + 1], lines[i][at:]
+        (tmp_path / "all.log").write_bytes(b"\n".join(lines) + b"\n")
+        found = audit_files([tmp_path / "all.log"]).findings
+        assert found
+        certain = [one for one in found if one.severity is Severity.ERROR and "not every line" not in one.summary]
+        assert {one.kind for one in certain} <= {FindingKind.DOUBLE_OWNERSHIP}

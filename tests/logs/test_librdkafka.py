@@ -484,11 +484,22 @@ def test_what_a_neighbour_says_is_not_said_twice(said: str) -> None:
         "JOINGROUP|JoinGroup response: GenerationId 4, Protocol range, LeaderId A-1",
         REQUEST.format(12345678901, "NULL", "NULL", "NULL", "NULL"),
         'CGRPJOINSTATE|Group "g1" changed join state steady',
+        'LOST|Group "g1": cur%7|1795220705.602|PARTADD|B#consumer-1| [thrd:main]: Group "g1": add foo [0]',
+        'REBALANCE|Group "g1" is rebalancing in%7|1795220705.602|LOST|B#consumer-1| [thrd:main]: Group "g1": current',
     ],
 )
 def test_a_candidate_of_unknown_shape_is_not_understood(said: str) -> None:
     """A facility that matters with a text that is unknown, cut, or out of range is reported, not guessed at."""
     assert read(line(said)) is None
+
+
+def test_a_line_within_another_one_is_not_the_others() -> None:
+    """Two processes wrote into each other's: whose thread and whose text stand there is not known."""
+    whole = line('PARTADD|Group "g1": add foo [0]')
+    torn = whole.partition("main")[0] + whole.replace("A#", "B#")
+    assert STDERR.parse(torn, UTC) is None
+    assert understand(Message(1, torn.partition("| ")[2])) is None
+    assert STDERR.parse(whole.partition("PARTADD")[0] + "SEND|A#consumer-1| [thrd:main]: " + whole, UTC) is None
 
 
 def test_producers_have_no_membership() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from datetime import UTC, tzinfo
@@ -44,8 +44,8 @@ NAMES_A_PIECE = 1000
 _CLIENT_ID = re.compile(rb"clientId=([^,\]\s]{1,300})|[\[|]([^\[\]|\s]{1,300}#consumer-\d{1,9})[\]|]")
 """The client id in lines of Java and librdkafka."""
 OWNERSHIP = {
-    "assigned": (rb"assigned|assignment", (Kind.ASSIGN_BEGIN, Kind.OWNED, Kind.ADDED)),
-    "revoked": (rb"[Rr]evok(?:e|ed|ing)", (Kind.REVOKE_BEGIN, Kind.OWNED, Kind.DROPPED)),
+    "assigned": (rb"assigned|assignment|PARTADD", (Kind.ASSIGN_BEGIN, Kind.OWNED, Kind.ADDED)),
+    "revoked": (rb"[Rr]evok(?:e|ed|ing)|PARTDEL", (Kind.REVOKE_BEGIN, Kind.OWNED, Kind.DROPPED)),
     "lost": (rb"[Ll]ost", (Kind.LOST_BEGIN, Kind.LOST_DECIDED, Kind.DROPPED)),
     "joined": (rb"(?:[Rr]e-)?[Jj]oin(?:ed|ing)|[Rr]ebalance complete", (Kind.JOINING, Kind.JOINED)),
     "left": (rb"[Ll]eav(?:e|es|ing)|left", (Kind.LEAVE_BEGIN, Kind.LEAVE_SENT, Kind.LEFT)),
@@ -137,19 +137,21 @@ class PieceSummary:
         if signs.search(line):
             self.orphans += 1
             self._count_shape(Entry(0, self.lines, (), line, cut=True))
-            self._note_missed(line, *_find_change(line))
+            self._note_missed(line, _find_clients(line), _find_change(line))
 
     def _count_missed(self, data: bytes) -> None:
-        client_id, change = _find_change(data)
-        self._count_client(self.missed_of, client_id)
+        client_ids, change = _find_clients(data), _find_change(data)
+        for client_id in client_ids:
+            self._count_client(self.missed_of, client_id)
         if change is not None:
             _count(self.missed_ownership, change.lastgroup or "")
-        self._note_missed(data, client_id, change)
+        self._note_missed(data, client_ids, change)
 
-    def _note_missed(self, data: bytes, client_id: str, change: re.Match[bytes] | None) -> None:
-        known = client_id in self.missed_since or len(self.missed_since) >= NAMES_A_PIECE
-        if not known and (change is not None or _STEP.search(data, 0, _SEARCH_LENGTH)):
-            _count(self.missed_since, client_id, self.last_ms or 0)
+    def _note_missed(self, data: bytes, client_ids: Collection[str], change: re.Match[bytes] | None) -> None:
+        is_torn = len(client_ids) > 1
+        for client_id in client_ids if is_torn or change or _STEP.search(data, 0, _SEARCH_LENGTH) else ():
+            if client_id not in self.missed_since and len(self.missed_since) < NAMES_A_PIECE:
+                _count(self.missed_since, client_id, self.last_ms or 0)
 
     def _count_client(self, counts: Mapping[str, int], client_id: str) -> None:
         if client_id and (client_id in counts or len(counts) < NAMES_A_PIECE):
@@ -220,14 +222,14 @@ def _signs(names: frozenset[str]) -> Words:
     return signs_of(tuple(client for client in clients() if client.name in names))
 
 
-def _find_change(data: bytes) -> tuple[str, re.Match[bytes] | None]:
-    """The client id in a line, and the word for a change of ownership or membership."""
-    named = _CLIENT_ID.search(data, 0, _SEARCH_LENGTH)
-    return _client_id(named) if named else "", _OWNERSHIP.search(data, 0, _SEARCH_LENGTH)
+def _find_change(data: bytes) -> re.Match[bytes] | None:
+    """The word for a change of ownership or membership in a line."""
+    return _OWNERSHIP.search(data, 0, _SEARCH_LENGTH)
 
 
-def _client_id(named: re.Match[bytes]) -> str:
-    return first_line(named[1] or named[2])
+def _find_clients(data: bytes) -> set[str]:
+    """The client ids in a line, into which several processes may have written; an empty one if there is none."""
+    return {first_line(one[1] or one[2]) for one in _CLIENT_ID.finditer(data, 0, _SEARCH_LENGTH)} or {""}
 
 
 @lru_cache(maxsize=4096)

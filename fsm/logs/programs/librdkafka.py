@@ -486,9 +486,13 @@ _STDERR = re.compile(r"%\d\|(\d{1,11})\.(\d{3})\|([A-Z0-9_]+)\|([^|\n]*)\| " + _
 _LOGGING = re.compile(r"(\d{1,11})\.(\d{3})\|[A-Z]+\|([A-Z0-9_]+) \[([^\]\n]*)\] " + _THREAD_AND_TEXT, re.ASCII)
 
 
+_HEAD = re.compile(r"%\d\|\d{1,11}\.\d{3}\|", re.ASCII)
+"""Not at the beginning of a line: two processes wrote into each other's, and the text may be the other one's."""
+
+
 def _parse(layout: re.Pattern[str], entry: str, _zone: tzinfo) -> Sequence[TraceRecord] | None:
     match = layout.match(entry)
-    if match is None:
+    if match is None or _HEAD.search(entry, 1):
         return None
     seconds, milliseconds, facility, name, thread, text = match.groups()
     if facility not in _RULES or FACTS.mark not in name:
@@ -514,6 +518,8 @@ def understand(message: Message) -> Sequence[TraceRecord] | None:
     core = _CORE.search(message.text)
     if core is None:
         return ()
+    if _HEAD.search(message.text, core.start()):
+        return None
     around = [message.text[: core.start()], message.logger, *_list_texts(message.fields)]
     name = next((found[0] for one in around if (found := _INSTANCE.search(one))), "")
     if name and FACTS.mark not in name:
