@@ -135,6 +135,8 @@ class Membership(InstanceFollower):
             return Cause.SLOW_CALLBACK
         if record.detail == "COORDINATOR_NOT_AVAILABLE":
             return Cause.COORDINATOR_LOST
+        if record.kind is Kind.LOST_BEGIN and not self._tells_membership:
+            return Cause.UNKNOWN  # the log may begin behind the line that tells it
         return Cause.SESSION_EXPIRED if record.detail == "UNKNOWN_MEMBER_ID" else Cause.FENCED
 
     def _count_loss(self, at: At, cause: Cause) -> Rows:

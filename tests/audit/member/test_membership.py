@@ -43,13 +43,17 @@ def test_a_log_of_warnings_tells_of_lost_memberships(log):
     assert found.summary == "c lost its place in the group because it did not poll in time; no line says what it owned"
 
 
-@pytest.mark.parametrize("lines_before", [[], [Kind.FENCED], [Kind.POLL_EXPIRED, Kind.FENCED]])
-def test_a_loss_that_names_its_partitions_is_told_once(log, lines_before):
-    """The finding about them says it: another one would deny that a line names them."""
+@pytest.mark.parametrize(
+    ("lines_before", "cause"),
+    [([], Cause.UNKNOWN), ([Kind.FENCED], Cause.FENCED), ([Kind.POLL_EXPIRED, Kind.FENCED], Cause.NO_POLL)],
+)
+def test_a_loss_that_names_its_partitions_is_told_once(log, lines_before, cause):
+    """The finding about them says it: another one would deny that a line names them. If the log begins with it, its
+    cause is not known: the line before may have told a poll timeout."""
     for kind in lines_before:
         log(1000, kind)
     log(1020, Kind.LOST_BEGIN, partitions=(T0,))
-    assert [f.kind for f in log.rows(Finding)] == [FindingKind.PARTITIONS_LOST]
+    assert [(f.kind, f.cause) for f in log.rows(Finding)] == [(FindingKind.PARTITIONS_LOST, cause)]
 
 
 def test_a_log_of_warnings_tells_of_a_loop(log):
