@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from fsm.audit.findings import Cause, Finding, FindingKind, finding
 from fsm.audit.limits import MERGE_MS, UNDATED_MS
-from fsm.audit.rows import UNLOGGED_ENDS, Interval, Life, Place
+from fsm.audit.rows import UNLOGGED_ENDS, Interval, Life, Place, group_by
 from fsm.trace import Partition
 
 FOREVER_MS = 1 << 60
@@ -98,10 +98,7 @@ def group_by_partition(intervals: Iterable[Interval]) -> Iterator[list[Interval]
 
 def group_by_pair(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
     """Parts by pair of members, each list sorted by (start, end, partition)."""
-    pairs: dict[tuple[str, str], list[_Part]] = {}
-    for part in parts:
-        pairs.setdefault((part.old, part.new), []).append(part)
-    for _, own in sorted(pairs.items()):
+    for _, own in sorted(group_by(parts, lambda part: (part.old, part.new)).items()):
         yield sorted(own, key=lambda p: (p.start_ms, p.end_ms, p.partition))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from itertools import chain
@@ -284,11 +284,22 @@ class CoordinatorAway:
     end_ms: int
 
 
+T = TypeVar("T")
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+def group_by(items: Iterable[T], key: Callable[[T], _Key]) -> dict[_Key, list[T]]:
+    """The items by key, in the given order, unlike `itertools.groupby` also those that are apart."""
+    found: dict[_Key, list[T]] = {}
+    for one in items:
+        found.setdefault(key(one), []).append(one)
+    return found
+
+
 RUN = 100_000
 """Rows that are sorted and spilled together; fewer rows stay in memory, which is faster."""
 _CHUNK = 500
 """Rows of a run that are in memory while the run is read."""
-T = TypeVar("T")
 
 
 class SortedRows(Generic[T]):

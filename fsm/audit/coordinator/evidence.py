@@ -19,10 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import NamedTuple
 
 from fsm.audit.coordinator.assignments import Assignment, AssignmentKind, CoordinatorRecord, EndReason
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity
+from fsm.audit.rows import group_by
 from fsm.audit.wording import names
 from fsm.logs.programs.broker import MEMBER
 from fsm.render.wording import lasting
@@ -60,11 +62,9 @@ STATED_CAUSES = (
 
 def find_statements(records: Iterable[CoordinatorRecord]) -> dict[str, list[CoordinatorRecord]]:
     """The statements about each member whose log was read, in order."""
-    found: dict[str, list[CoordinatorRecord]] = {}
-    for one in sorted(records, key=lambda one: (one.record.ts_ms, one.record.kind, one.record.detail, one.place)):
-        if one.member and one.record.kind in STATEMENTS:
-            found.setdefault(one.member, []).append(one)
-    return found
+    stated = (one for one in records if one.member and one.record.kind in STATEMENTS)
+    in_order = sorted(stated, key=attrgetter("record.ts_ms", "record.kind", "record.detail", "place"))
+    return group_by(in_order, attrgetter("member"))
 
 
 def add_statements(finding: Finding, own: Sequence[CoordinatorRecord], skew_ms: int) -> Finding:

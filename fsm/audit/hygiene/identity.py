@@ -31,12 +31,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple, TypeVar
 
 from fsm.audit.hygiene.rotation import count_rotations, stem
 from fsm.audit.limits import REORDER_MS, UNDATED_MS
 from fsm.audit.reading.records import KIND, MEMBER_ID, TIME, Row, Source
+from fsm.audit.rows import group_by
 from fsm.logs import MAYBE
 from fsm.logs import facts_of as client_facts_of
 from fsm.trace import Kind
@@ -119,16 +121,11 @@ _CHANGES = frozenset(
 
 def merge(facts: Iterable[Facts]) -> list[Facts]:
     """Merges the facts of several pieces of a file, one per key; sorted."""
-    found: dict[tuple[Source, str], Facts] = {}
-    for one in facts:
-        key = one.source, one.member_id
-        known = found.get(key, one)
-        first_ms, last_ms = min(known.first_ms, one.first_ms), max(known.last_ms, one.last_ms)
-        starts, changes = one.starts, one.changes
-        if known is not one:
-            starts, changes = starts + known.starts, changes + known.changes
-        found[key] = one._replace(first_ms=first_ms, last_ms=last_ms, starts=starts, changes=changes)
-    return sorted(found.values())
+    merged = []
+    for (source, id_), own in group_by(facts, lambda one: (one.source, one.member_id)).items():
+        *_, first_ms, last_ms, starts, changes = zip(*own, strict=True)
+        merged.append(Facts(*source, id_, min(first_ms), max(last_ms), sum(starts), sum(changes)))
+    return sorted(merged)
 
 
 def find_homes(facts: Sequence[Facts]) -> dict[Source, str]:
@@ -143,11 +140,7 @@ def find_homes(facts: Sequence[Facts]) -> dict[Source, str]:
 
 
 def by_home(facts: Iterable[Facts], homes: Mapping[Source, str]) -> dict[str, list[Facts]]:
-    found: dict[str, list[Facts]] = {}
-    for one in facts:
-        if one.source in homes:
-            found.setdefault(homes[one.source], []).append(one)
-    return found
+    return group_by((one for one in facts if one.source in homes), lambda one: homes[one.source])
 
 
 def find_homeless(facts: Iterable[Facts], homes: Mapping[Source, object]) -> list[Facts]:
@@ -158,12 +151,11 @@ def find_homeless(facts: Iterable[Facts], homes: Mapping[Source, object]) -> lis
 def identify(facts: Iterable[Facts]) -> dict[Source, Key]:
     known = sorted(facts)
     find_group = _find_groups(known)
-    by_client: dict[tuple[str, str], list[Facts]] = {}
-    for fact in known:
-        if fact.client_id and (group := find_group(fact)):
-            by_client.setdefault((group, fact.client_id), []).append(fact)
+    by_client = group_by(known, lambda fact: (find_group(fact), fact.client_id))
     keys: dict[Source, Key] = {}
     for (group, client_id), own in sorted(by_client.items()):
+        if not (group and client_id):
+            continue
         logs = _find_logs(own)
         found = members(group, client_id, own, logs)
         keys |= {fact.source: found[logs[fact.source]] for fact in own}
@@ -221,10 +213,7 @@ def _find_groups(facts: Sequence[Facts]) -> Callable[[Facts], str]:
 
 
 def _find_logs(facts: Sequence[Facts]) -> dict[Source, _Log]:
-    of_file: dict[str, list[Facts]] = {}
-    for fact in facts:
-        of_file.setdefault(fact.file, []).append(fact)
-    apart = {file for file, own in of_file.items() if _are_processes(own)}
+    apart = {file for file, own in group_by(facts, attrgetter("file")).items() if _are_processes(own)}
     return {fact.source: _Log(fact.file, fact.program if fact.file in apart else "") for fact in facts}
 
 
@@ -250,11 +239,8 @@ def _may_be_processes(facts: Sequence[Facts]) -> bool:
 
 
 def _ids_of_programs(facts: Sequence[Facts]) -> dict[str, set[str]]:
-    ids: dict[str, set[str]] = {}
-    for fact in facts:
-        if fact.member_id:
-            ids.setdefault(fact.program, set()).add(fact.member_id)
-    return ids
+    named = group_by((fact for fact in facts if fact.member_id), attrgetter("program"))
+    return {program: {fact.member_id for fact in own} for program, own in named.items()}
 
 
 _MOST_PROGRAMS = 1000
@@ -264,11 +250,8 @@ _MOST_PROGRAMS = 1000
 def members(group: str, client_id: str, facts: Sequence[Facts], log_of: Mapping[Source, _Log]) -> dict[_Log, Key]:
     logs = _spans((log_of[f.source], f) for f in facts)
     ids = _spans((f.member_id, f) for f in facts if f.member_id)
-    holds: dict[_Log, set[str]] = {log: set() for log in logs}
-    facts_of: dict[_Log, list[Facts]] = {log: [] for log in logs}
-    for fact in facts:
-        holds[log_of[fact.source]] |= {fact.member_id} - {""}
-        facts_of[log_of[fact.source]].append(fact)
+    facts_of = group_by(facts, lambda fact: log_of[fact.source])
+    holds = {log: {fact.member_id for fact in own} - {""} for log, own in facts_of.items()}
     nameless = _is_nameless(client_id)
     shared = {log for log in logs if _at_once(holds[log], ids, enclosed=nameless)}
     if nameless:
@@ -349,10 +332,7 @@ def _join_logs(logs: Mapping[_Log, _Span], holds: Mapping[_Log, set[str]]) -> li
 
     for a, b in (*_sharing(holds), *_following(logs)):
         leader[max(root(a), root(b))] = min(root(a), root(b))
-    sets: dict[_Log, list[_Log]] = {}
-    for log in sorted(logs):
-        sets.setdefault(root(log), []).append(log)
-    return sorted(sets.values())
+    return sorted(group_by(sorted(logs), root).values())
 
 
 def _sharing(holds: Mapping[_Log, set[str]]) -> Iterator[tuple[_Log, _Log]]:

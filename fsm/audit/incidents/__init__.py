@@ -40,7 +40,7 @@ from fsm.audit.limits import (
     DEFAULT_SESSION_TIMEOUT_MS,
     SETTLED_MS,
 )
-from fsm.audit.rows import CoordinatorAway, Ended, Life
+from fsm.audit.rows import CoordinatorAway, Ended, Life, group_by
 from fsm.audit.wording import list_members, names, seconds, units
 from fsm.logs import facts_of
 from fsm.render.wording import many
@@ -311,9 +311,7 @@ def _describe_consequences(findings: Iterable[Finding], blamed: Sequence[str]) -
 
     `blamed` are the members that the sentence has named before.
     """
-    by_kind: dict[FindingKind, list[Finding]] = {}
-    for found in findings:
-        by_kind.setdefault(found.kind, []).append(found)
+    by_kind = group_by(findings, attrgetter("kind"))
     named = ""
     for kind in FindingKind:
         if own := by_kind.get(kind):
@@ -376,6 +374,7 @@ OF_ONE_MEMBER = (FindingKind.MEMBER_OUT_FOR_GOOD, FindingKind.STUCK_STATE, Findi
 class _Shared(NamedTuple):
     """The time in which a member had the same group.instance.id as another one."""
 
+    member: str
     instance_id: str
     start_ms: int
     end_ms: int
@@ -383,20 +382,14 @@ class _Shared(NamedTuple):
 
 class MemberLives:
     def __init__(self, lives: Iterable[Life], away: Iterable[CoordinatorAway] = ()) -> None:
-        self.away: dict[str, list[CoordinatorAway]] = {}
-        for one in away:
-            self.away.setdefault(one.member, []).append(one)
-        self.by_member: dict[str, list[Life]] = {}
-        by_instance: dict[str, list[Life]] = {}
-        for life in sorted(lives, key=lambda one: (one.start_ms, one.member, one.number)):
-            self.by_member.setdefault(life.member, []).append(life)
-            if any(map(str.isalnum, life.instance_id)):  # some clients always print {}
-                by_instance.setdefault(life.instance_id, []).append(life)
+        self.away = group_by(away, attrgetter("member"))
+        in_time = sorted(lives, key=attrgetter("start_ms", "member", "number"))
+        self.by_member = group_by(in_time, attrgetter("member"))
+        static = (life for life in in_time if any(map(str.isalnum, life.instance_id)))  # some clients always print {}
         self.end_ms = max((own[-1].end_ms for own in self.by_member.values()), default=0)
-        self.shared: dict[str, list[_Shared]] = {}
-        for own in by_instance.values():
-            for member, shared in _overlaps(own):
-                self.shared.setdefault(member, []).append(shared)
+        by_instance = group_by(static, attrgetter("instance_id"))
+        overlaps = (one for own in by_instance.values() for one in _overlaps(own))
+        self.shared = group_by(overlaps, attrgetter("member"))
 
     # -- settings -----------------------------------------------------------------------------------------------
 
@@ -446,8 +439,7 @@ class MemberLives:
 
     def sharing(self, instance_id: str) -> list[str]:
         """The members that shared this instance id, by name."""
-        own = ((member, shared) for member, spans in self.shared.items() for shared in spans)
-        return sorted({member for member, shared in own if shared.instance_id == instance_id})
+        return sorted({one.member for own in self.shared.values() for one in own if one.instance_id == instance_id})
 
     # -- ends ---------------------------------------------------------------------------------------------------
 
@@ -462,7 +454,7 @@ class MemberLives:
         return found.end_ms >= self.end_ms and not taken
 
 
-def _overlaps(lives: Sequence[Life]) -> Iterator[tuple[str, _Shared]]:
+def _overlaps(lives: Sequence[Life]) -> Iterator[_Shared]:
     """Members with overlapping lives, given by begin, up to one session after the overlap."""
     for number, one in enumerate(lives):
         for other in lives[number + 1 :]:
@@ -471,7 +463,7 @@ def _overlaps(lives: Sequence[Life]) -> Iterator[tuple[str, _Shared]]:
             session_ms = max(one.session_timeout_ms or 0, other.session_timeout_ms or 0) or DEFAULT_SESSION_TIMEOUT_MS
             until_ms = min(one.end_ms, other.end_ms) + session_ms
             for life in (one, other) if one.member != other.member else ():
-                yield life.member, _Shared(one.instance_id, other.start_ms - SETTLED_MS, until_ms)
+                yield _Shared(life.member, one.instance_id, other.start_ms - SETTLED_MS, until_ms)
 
 
 def _read_setting(life: Life, name: str) -> str:

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from fsm.audit.findings import Finding, with_ids
@@ -37,7 +38,7 @@ from fsm.audit.reading.routing import (
     in_order_of,
     values_of,
 )
-from fsm.audit.rows import Begun, Ended, GroupRows, Interval, Life, Seen, Subscription
+from fsm.audit.rows import Begun, Ended, GroupRows, Interval, Life, Seen, Subscription, group_by
 
 FURTHEST_ZONE_MS = 14 * 3_600_000
 """Largest offset of a time zone ahead of UTC."""
@@ -185,11 +186,9 @@ class GroupState:
             self._replace(name, -1)  # another file has this name now
         moved = {new: self.files.pop(old).rename(new) for old, new in names.items()}
         self.files |= moved
-        kept: dict[Source, list[Kept]] = {}
-        for own in self.kept.values():
-            for one in _rename(own, names):
-                kept.setdefault(one.chunk.source, []).append(one)
-        self.kept, self.coordinators = kept, _rename(self.coordinators, names)
+        renamed = (one for own in self.kept.values() for one in _rename(own, names))
+        self.kept = group_by(renamed, attrgetter("chunk.source"))
+        self.coordinators = _rename(self.coordinators, names)
         for member in self.members:
             member.rename(names)
         self.past = blobs.rename(self.past, names) if self.past else b""
@@ -436,10 +435,7 @@ def _select_lives(lives: Iterable[Life], owning: set[tuple[str, int]]) -> Iterat
 
 def _merge(subscriptions: Iterable[Subscription]) -> Iterator[Subscription]:
     """One subscription for each stretch of time in which any member was subscribed to a topic or a pattern."""
-    by_topic: dict[tuple[str, str], list[Subscription]] = {}
-    for one in subscriptions:
-        by_topic.setdefault((one.topic, one.pattern), []).append(one)
-    for (topic, pattern), own in sorted(by_topic.items()):
+    for (topic, pattern), own in sorted(group_by(subscriptions, lambda one: (one.topic, one.pattern)).items()):
         first = own[0]
         for start_ms, end_ms in merge_spans((one.start_ms, one.end_ms) for one in own):
             yield Subscription(first.group, first.member, topic, pattern, start_ms, end_ms, first.place)

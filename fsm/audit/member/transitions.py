@@ -24,7 +24,7 @@ from fsm.audit.findings import Cause, FindingKind
 from fsm.audit.follower import Rows, on
 from fsm.audit.limits import DEFAULT_MAX_POLL_INTERVAL_MS, REORDER_MS
 from fsm.audit.member.consumer_instance import ConsumerInstance, InstanceFollower, OwnedPartitions
-from fsm.audit.rows import At, Ended, Known, ObservedTransition, Order
+from fsm.audit.rows import At, Ended, Known, ObservedTransition, Order, group_by
 from fsm.audit.wording import seconds
 from fsm.trace import Kind
 
@@ -151,9 +151,7 @@ def _in_sequence(state: str, waiting: Sequence[Known]) -> list[Known] | None:
 
 
 def _trail(start: str, waiting: Sequence[Known]) -> list[Known] | None:
-    ways: dict[str, list[Known]] = {}
-    for known in reversed(waiting):
-        ways.setdefault(known.record.state, []).append(known)
+    ways = group_by(reversed(waiting), lambda known: known.record.state)
     path: list[tuple[str, Known | None]] = [(start, None)]
     trail: list[Known] = []
     while path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -11,17 +11,16 @@ from fsm.audit.coordinator.assignments import Assignment, AssignmentKind, Coordi
 from fsm.audit.coordinator.evidence import STATEMENTS
 from fsm.audit.findings import UNIT_KINDS, Cause, Finding, FindingKind, Severity
 from fsm.audit.group import Rebalance
-from fsm.audit.group.coverage import Coverage
 from fsm.audit.group_audit import GroupAudit
 from fsm.audit.intervals import merge_spans
 from fsm.audit.report.highlights import SPANS, Highlights, state_spans
-from fsm.audit.rows import UNOWNED_BEGINS, Begun, Ended, Interval
+from fsm.audit.rows import UNOWNED_BEGINS, Begun, Ended, group_by
 from fsm.audit.wording import UNIT, unit
 from fsm.logs.programs.broker import CLASSIC
 from fsm.render.timeline import views
 from fsm.render.timeline.trend import Trend
 from fsm.render.wording import many
-from fsm.trace import Kind, Partition, TraceRecord
+from fsm.trace import Kind, Partition
 
 MEMBERS, PARTITIONS, UNLOGGED = 50_000, 50_000, 10_000
 """Most lanes of each in the timeline of one group; a reader sees a hundred at once."""
@@ -151,14 +150,12 @@ def trend(rebalances: Iterable[Rebalance], findings: Iterable[Finding]) -> Trend
 def _members(audit: GroupAudit, known: Overview, highlights: Highlights) -> tuple[views.MemberView, ...]:
     """The members with the most findings, by start."""
     blamed = Counter((found.member, found.severity) for found in audit.findings)
-    lives: dict[str, list[Coverage]] = {}
-    for covered in audit.coverage:
-        lives.setdefault(covered.life.member, []).append(covered)
+    lives = group_by(audit.coverage, attrgetter("life.member"))
     read = {(key.member, file) for (_, _, file, _), key in audit.members.items() if file in audit.files}
     missed = Counter[str]()
     for name, file in sorted(read):
         missed[name] += audit.files[file].missed
-    assigned = _group_by(audit.assignments, attrgetter("member"))
+    assigned = group_by(audit.assignments, attrgetter("member"))
     starts = {member: min(life.start_ms for life, _ in mine) for member, mine in lives.items()}
 
     def rank(member: str) -> tuple[int, int, int, str]:
@@ -183,13 +180,6 @@ def _members(audit: GroupAudit, known: Overview, highlights: Highlights) -> tupl
 
     shown = sorted(lives, key=rank)[:MEMBERS]
     return tuple(view(member) for member in sorted(shown, key=lambda member: (starts[member], member)))
-
-
-def _group_by(given: Iterable[Assignment], name_of: Callable[[Assignment], str]) -> dict[str, list[Assignment]]:
-    found: dict[str, list[Assignment]] = {}
-    for one in given:
-        found.setdefault(name_of(one), []).append(one)
-    return found
 
 
 def _coverage(whole: bool, end: str, missed: int) -> str:
@@ -243,11 +233,9 @@ def _name(one: CoordinatorRecord) -> str:
 
 def _view_unlogged(audit: GroupAudit, end_ms: int) -> tuple[views.MemberView, ...]:
     """The first members that are only in the coordinator's records, by member id."""
-    assigned = _group_by(audit.assignments, attrgetter("member_id"))
-    by_member: dict[str, list[TraceRecord]] = {}
-    for one in audit.coordinator:
-        if not one.member and one.record.member_id:
-            by_member.setdefault(one.record.member_id, []).append(one.record)
+    assigned = group_by(audit.assignments, attrgetter("member_id"))
+    records = (one.record for one in audit.coordinator if not one.member and one.record.member_id)
+    by_member = group_by(records, attrgetter("member_id"))
 
     def first(member_id: str) -> tuple[bool, int, str]:
         dated = [record.ts_ms for record in by_member[member_id] if record.ts_ms > 0]
@@ -272,14 +260,10 @@ def _partitions(audit: GroupAudit) -> tuple[views.PartitionView, ...]:
     """The partitions with the most findings, by name."""
     wrong = sorted(_stretches(audit.findings))
     blamed = Counter(partition for partition, *_ in wrong)
-    owned: dict[Partition, list[Interval]] = {}
-    waits: dict[Partition, list[tuple[int, int]]] = {}
-    for one in sorted(audit.rows.intervals, key=attrgetter("start_ms", "end_ms", "member")):
-        partition = (one.topic, one.partition)
-        if one.begun is Begun.WAITS:
-            waits.setdefault(partition, []).append((one.start_ms, one.end_ms))
-        elif one.begun not in UNOWNED_BEGINS:
-            owned.setdefault(partition, []).append(one)
+    in_time = sorted(audit.rows.intervals, key=attrgetter("start_ms", "end_ms", "member"))
+    partition_of = attrgetter("topic", "partition")
+    owned = group_by((one for one in in_time if one.begun not in UNOWNED_BEGINS), partition_of)
+    waits = group_by((one for one in in_time if one.begun is Begun.WAITS), partition_of)
     shown = sorted(sorted(owned, key=lambda partition: (-blamed[partition], partition))[:PARTITIONS])
     times: dict[tuple[Partition, FindingKind], list[views.Stretch]] = {}
     drawn = set(shown)
@@ -291,7 +275,7 @@ def _partitions(audit: GroupAudit) -> tuple[views.PartitionView, ...]:
             tuple(views.OwnedSpan(o.member, o.start_ms, o.end_ms, o.ended.value) for o in owned[partition][:SPANS]),
             tuple(times.get((partition, FindingKind.UNOWNED_PARTITION), ())),
             tuple(times.get((partition, FindingKind.DOUBLE_OWNERSHIP), ())),
-            tuple(views.Stretch(*span) for span in merge_spans(waits.get(partition, ()))),
+            tuple(views.Stretch(*s) for s in merge_spans((w.start_ms, w.end_ms) for w in waits.get(partition, ()))),
             max(0, len(owned[partition]) - SPANS),
         )
         for partition in shown

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 
 from fsm.audit.coordinator.assignments import (
     AWAY,
@@ -41,7 +42,7 @@ from fsm.audit.findings import Cause, Finding, FindingKind, Severity, finding
 from fsm.audit.group.clocks import CLOCKS_DIFFER
 from fsm.audit.group.unowned_partitions import UNLESS_LOG_MISSING, matches
 from fsm.audit.limits import CONSUMER_HEARTBEAT_INTERVAL_MS, DEFAULT_SESSION_TIMEOUT_MS, SETTLED_MS, SKEW_MS
-from fsm.audit.rows import Ended, GivenUp, GroupRows, Life, MemberRebalance, Place
+from fsm.audit.rows import Ended, GivenUp, GroupRows, Life, MemberRebalance, Place, group_by
 from fsm.audit.weak_spots.restarted_members import Unclaimed, find_unclaimed
 from fsm.audit.wording import names, seconds
 from fsm.logs import facts_of
@@ -108,10 +109,7 @@ class _Group:
 
     @cached_property
     def turns(self) -> dict[str, list[MemberRebalance]]:
-        found: dict[str, list[MemberRebalance]] = {}
-        for one in self.rows.rebalances:
-            found.setdefault(one.member, []).append(one)
-        return found
+        return group_by(self.rows.rebalances, attrgetter("member"))
 
     def given_up(self, member: str) -> list[GivenUp]:
         return sorted((one for one in self.rows.given_up if one.member == member), key=lambda one: one.ts_ms)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fsm.audit.hygiene.rotation import stem
+from fsm.audit.rows import group_by
 from fsm.logs.reading.opening import READ_ERRORS, DamageTolerant, is_packed, open_packed
 from fsm.spark.sources import Source
 
@@ -132,9 +133,7 @@ def recognise(before: Offsets, looked: Mapping[str, Look]) -> tuple[dict[str, st
         if old is not None and (before[old].size or not look.size) and _continues(before[old], look):
             kept[name] = old
     left = _find_missing(before, kept)
-    by_stem: dict[str, list[str]] = {}
-    for old in left:
-        by_stem.setdefault(stem(old), []).append(old)
+    by_stem = group_by(left, stem)
     for name, look in looked.items():
         if name not in kept and by_stem:
             others = [one for one in by_stem.get(stem(name), ()) if one in left]
@@ -232,10 +231,8 @@ def find_copies(looked: Mapping[str, Look], kept: Mapping[str, str]) -> dict[str
 
     It may be an incomplete rotation, after which the original is emptied or removed.
     """
-    alike: dict[tuple[str, bytes], list[str]] = {}
-    for name, look in looked.items():
-        if len(look.start) >= _DISTINCT and not look.is_packed:
-            alike.setdefault((stem(name), look.start[:_DISTINCT]), []).append(name)
+    plain = (name for name, look in looked.items() if len(look.start) >= _DISTINCT and not look.is_packed)
+    alike = group_by(plain, lambda name: (stem(name), looked[name].start[:_DISTINCT]))
     found: dict[str, str] = {}
     for name, look in looked.items():
         if name not in kept:
