@@ -344,12 +344,12 @@ class OwnedPartitions:
         return self.consumer.finding(kind, summary, shown, start_ms=ts_ms, end_ms=ts_ms, partitions=partitions)
 
 
+@dataclass
 class InstanceFollower(Follower):
-    """Follows one aspect of a consumer instance."""
+    """Follows one aspect of a consumer instance. Its fields are what it knows so far."""
 
-    def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
-        self.consumer = consumer
-        self.owned = owned
+    consumer: ConsumerInstance
+    owned: OwnedPartitions
 
 
 BECAUSE: dict[Cause, str] = dict.fromkeys(Cause, "") | {

@@ -16,13 +16,13 @@ for information.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from fsm.audit.conformance import initial
 from fsm.audit.findings import Finding, Severity
 from fsm.audit.follower import Row, Rows, on
 from fsm.audit.limits import REORDER_MS, SETTLED_MS
-from fsm.audit.member.consumer_instance import ConsumerInstance, InstanceFollower, OwnedPartitions
+from fsm.audit.member.consumer_instance import InstanceFollower
 from fsm.audit.rows import At, Known
 from fsm.tables.classic_member import TABLE as CLASSIC
 from fsm.tables.consumer_member import TABLE as CONSUMER
@@ -34,16 +34,15 @@ Findings = Iterator[Finding]
 # -- epochs, generations and ids ----------------------------------------------------------------------------
 
 
+@dataclass
 class Epochs(InstanceFollower):
-    def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
-        super().__init__(consumer, owned)
-        self.epoch: tuple[int, At] | None = None
-        """The highest epoch of this membership, and its first line."""
-        self.joined: tuple[int, At] | None = None
-        """The generation that was joined last, and its line."""
-        self.member_id = ""
-        self.in_group: At | None = None
-        """The last line that shows membership; None if it may have left or been removed since."""
+    epoch: tuple[int, At] | None = None
+    """The highest epoch of this membership, and its first line."""
+    joined: tuple[int, At] | None = None
+    """The generation that was joined last, and its line."""
+    member_id: str = ""
+    in_group: At | None = None
+    """The last line that shows membership; None if it may have left or been removed since."""
 
     def see(self, known: Known) -> list[Row]:
         record, at = known.record, known.at
@@ -210,23 +209,24 @@ def _expect_sign(record: TraceRecord) -> int | None:
 # -- states and poll timeouts -------------------------------------------------------------------------------
 
 
+@dataclass
 class Contradictions(InstanceFollower):
     """Checks the states of one instance, and its epochs (`Epochs`)."""
 
     every = True
 
-    def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
-        super().__init__(consumer, owned)
-        self.epochs = Epochs(consumer, owned)
-        self.at: dict[str, tuple[str, At]] = {}
-        """The state of each machine, and the line of its last transition."""
-        self.prints_steps = False
-        self.assigned: At | None = None
-        """The line of a classic member's assignment in the current generation, which has only one."""
-        self.callback_failed = False
-        """A callback failed in this generation, so the assignment is repeated."""
-        self.expired: At | None = None
-        """The line of a poll timeout without a leave so far."""
+    at: dict[str, tuple[str, At]] = field(default_factory=dict)
+    """The state of each machine, and the line of its last transition."""
+    prints_steps: bool = False
+    assigned: At | None = None
+    """The line of a classic member's assignment in the current generation, which has only one."""
+    callback_failed: bool = False
+    """A callback failed in this generation, so the assignment is repeated."""
+    expired: At | None = None
+    """The line of a poll timeout without a leave so far."""
+
+    def __post_init__(self) -> None:
+        self.epochs = Epochs(self.consumer, self.owned)
 
     def see(self, known: Known) -> Rows:
         judged = self.consumer.ordered

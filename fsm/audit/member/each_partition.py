@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from fsm.audit.findings import Cause
 from fsm.audit.follower import Rows, on
 from fsm.audit.limits import REORDER_MS
-from fsm.audit.member.consumer_instance import ConsumerInstance, InstanceFollower, OwnedPartitions
+from fsm.audit.member.consumer_instance import InstanceFollower
 from fsm.audit.rows import At, Ended, Interval, Known
 from fsm.trace import Kind, Partition, TraceRecord, by_partition
 
@@ -46,21 +46,22 @@ class _Announced:
     added: int = 0
 
 
+@dataclass
 class EachPartitionOwnership(InstanceFollower):
-    def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
-        super().__init__(consumer, owned)
-        self.callback: _Callback | None = None
-        """The last one, until no drop can belong to it any more."""
-        self.silent: list[Interval] = []
-        """Partitions that seem dropped without a callback."""
-        self.dropped_unowned: dict[Partition, At] = {}
-        self.added_owned: dict[Partition, At] = {}
-        """Suspicious lines, which another line within `REORDER_MS` may explain."""
-        self.balance: int | None = 0
-        """Number of owned partitions by the callbacks so far; None after a drop without callback."""
-        self.balanced_ms = consumer.start.ts_ms
+    callback: _Callback | None = None
+    """The last one, until no drop can belong to it any more."""
+    silent: list[Interval] = field(default_factory=list)
+    """Partitions that seem dropped without a callback."""
+    dropped_unowned: dict[Partition, At] = field(default_factory=dict)
+    added_owned: dict[Partition, At] = field(default_factory=dict)
+    """Suspicious lines, which another line within `REORDER_MS` may explain."""
+    balance: int | None = 0
+    """Number of owned partitions by the callbacks so far; None after a drop without callback."""
+    announced: _Announced | None = None
+
+    def __post_init__(self) -> None:
+        self.balanced_ms = self.consumer.start.ts_ms
         """When that was last the number of owned partitions."""
-        self.announced: _Announced | None = None
 
     def see(self, known: Known) -> Rows:
         yield from self._settle(known.at.ts_ms)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fsm.audit.findings import Cause, Finding, FindingKind
 from fsm.audit.follower import Rows, on
 from fsm.audit.limits import DEFAULT_REQUEST_TIMEOUT_MS, LATE_LEAVE_MS, SETTLED_MS
-from fsm.audit.member.consumer_instance import BECAUSE, ConsumerInstance, InstanceFollower, OwnedPartitions
+from fsm.audit.member.consumer_instance import BECAUSE, InstanceFollower
 from fsm.audit.rows import At, CoordinatorAway, Ended, GivenUp, Known
 from fsm.audit.wording import seconds
 from fsm.trace import Kind, Partition, TraceRecord
@@ -29,24 +29,23 @@ class _Loop:
     """A line names the partitions that were lost: a finding is about them."""
 
 
+@dataclass
 class Membership(InstanceFollower):
     """Follows the membership of one instance, and sets the cause for which partitions are lost afterwards."""
 
-    def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
-        super().__init__(consumer, owned)
-        self.loop: _Loop | None = None
-        self.is_member = False
-        self.was_member = False
-        """A line has told that it is a member."""
-        self.untold: list[Finding] = []
-        """Findings about memberships of which no line tells, until one does: the first `_MOST_UNTOLD`."""
-        self.refused_ms: int | None = None
-        """When a commit was refused last, since it joined."""
-        self.fatal: tuple[At, str] | None = None
-        self.leave: At | None = None
-        self.heartbeat: At | None = None
-        self.without_ms: int | None = None
-        """Since when it knows no coordinator."""
+    loop: _Loop | None = None
+    is_member: bool = False
+    was_member: bool = False
+    """A line has told that it is a member."""
+    untold: list[Finding] = field(default_factory=list)
+    """Findings about memberships of which no line tells, until one does: the first `_MOST_UNTOLD`."""
+    refused_ms: int | None = None
+    """When a commit was refused last, since it joined."""
+    fatal: tuple[At, str] | None = None
+    leave: At | None = None
+    heartbeat: At | None = None
+    without_ms: int | None = None
+    """Since when it knows no coordinator."""
 
     def finish(self) -> Rows:
         yield from self._end_loop()
@@ -272,13 +271,12 @@ class Membership(InstanceFollower):
         self.leave = None
 
 
+@dataclass
 class GivenUpHeartbeats(InstanceFollower):
     """Yields a `GivenUp` when the callback that ran at the time has ended."""
 
-    def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
-        super().__init__(consumer, owned)
-        self.assigning: tuple[Partition, ...] = ()
-        self.waiting: list[At] = []
+    assigning: tuple[Partition, ...] = ()
+    waiting: list[At] = field(default_factory=list)
 
     def finish(self) -> Rows:
         return self._end(self.consumer.last.ts_ms)

@@ -16,17 +16,12 @@ none of those that it keeps, until the next callback.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from fsm.audit.findings import Cause, FindingKind
 from fsm.audit.follower import Rows, Void, on
 from fsm.audit.limits import REORDER_MS, SETTLED_MS
-from fsm.audit.member.consumer_instance import (
-    COMMITS,
-    Callback,
-    ConsumerInstance,
-    InstanceFollower,
-    Owned,
-    OwnedPartitions,
-)
+from fsm.audit.member.consumer_instance import COMMITS, Callback, InstanceFollower, Owned
 from fsm.audit.member.each_partition import EachPartitionOwnership
 from fsm.audit.rows import NOWHERE, At, Begun, Ended, Interval, Known
 from fsm.audit.wording import names, seconds
@@ -35,26 +30,28 @@ from fsm.trace import Kind, Partition, TraceRecord, by_partition
 
 _AFTER_CALLBACK = ("ACKNOWLEDGING", "PREPARE_LEAVING", "LEAVING", "UNSUBSCRIBED")
 """States that a Java member enters only after its revoked callback has returned or is no longer waited for."""
+_NO_LINE = At(0, NOWHERE, -1)
 
 
+@dataclass
 class Ownership(InstanceFollower):
     every = True
 
-    def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
-        super().__init__(consumer, owned)
-        self.each_partition = EachPartitionOwnership(consumer, owned)
-        self.assigning: At | None = None
-        self.block: TraceRecord | None = None
-        self.returned = At(0, NOWHERE, -1)
-        """The end of a callback without a begin, which may be in another file with the same timestamp."""
-        self.deleted_ms: int | None = None
-        """When a commit was refused because its topic does not exist any more."""
-        self.failed = False
-        """The last callback has failed; clients print that more than once."""
-        self.away = False
-        """It has left its group, and may rejoin."""
-        self.fenced_ms: int | None = None
-        """When the coordinator refused the member while the last callback ran."""
+    assigning: At | None = None
+    block: TraceRecord | None = None
+    returned: At = _NO_LINE
+    """The end of a callback without a begin, which may be in another file with the same timestamp."""
+    deleted_ms: int | None = None
+    """When a commit was refused because its topic does not exist any more."""
+    failed: bool = False
+    """The last callback has failed; clients print that more than once."""
+    away: bool = False
+    """It has left its group, and may rejoin."""
+    fenced_ms: int | None = None
+    """When the coordinator refused the member while the last callback ran."""
+
+    def __post_init__(self) -> None:
+        self.each_partition = EachPartitionOwnership(self.consumer, self.owned)
 
     def see(self, known: Known) -> Rows:
         if self.consumer.facts.names_each_partition:
@@ -276,17 +273,16 @@ class Ownership(InstanceFollower):
         yield from self.owned.remove(left, at, Ended.CLOSED)
 
 
+@dataclass
 class InterruptedRevocation(InstanceFollower):
     """Takes each record after `Ownership`, which it corrects for interrupted callbacks (W27)."""
 
-    def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
-        super().__init__(consumer, owned)
-        self.callback: Callback | None = None
-        """The last revoked callback."""
-        self.joined: At | None = None
-        """The begin of that callback, at the time of the join that followed it."""
-        self.target: frozenset[Partition] = frozenset()
-        """What an eager member is assigned."""
+    callback: Callback | None = None
+    """The last revoked callback."""
+    joined: At | None = None
+    """The begin of that callback, at the time of the join that followed it."""
+    target: frozenset[Partition] = frozenset()
+    """What an eager member is assigned."""
 
     def finish(self) -> Rows:
         return self._end_pending(self.consumer.last)

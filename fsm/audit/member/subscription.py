@@ -7,11 +7,11 @@ assignment, has left, or is closed.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from fsm.audit.follower import Rows, on
 from fsm.audit.limits import REORDER_MS
-from fsm.audit.member.consumer_instance import ConsumerInstance, InstanceFollower, OwnedPartitions
+from fsm.audit.member.consumer_instance import InstanceFollower
 from fsm.audit.member.each_partition import partition_count
 from fsm.audit.rows import At, Known, MemberRebalance, Subscription
 from fsm.trace import Kind
@@ -24,20 +24,19 @@ _CHANGES = frozenset(
 """Kinds after which the owned partitions may have changed."""
 
 
+@dataclass
 class Subscriptions(InstanceFollower):
     every = True
 
-    def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
-        super().__init__(consumer, owned)
-        self.given_up_ms: dict[str, int] = {}
-        """For a client that does not print its subscription: since when it owns no partition of a topic any more."""
-        self.open: dict[_Subscribed, At] = {}
-        self.is_logged = False
-        self.stale: set[_Subscribed] = set()
-        """Subscribed topics that are missing so far in the list that is being read."""
-        self.stale_ms = 0
-        self.listed_ms: dict[_Subscribed, int] = {}
-        """When each topic was last in a list."""
+    given_up_ms: dict[str, int] = field(default_factory=dict)
+    """For a client that does not print its subscription: since when it owns no partition of a topic any more."""
+    open: dict[_Subscribed, At] = field(default_factory=dict)
+    is_logged: bool = False
+    stale: set[_Subscribed] = field(default_factory=set)
+    """Subscribed topics that are missing so far in the list that is being read."""
+    stale_ms: int = 0
+    listed_ms: dict[_Subscribed, int] = field(default_factory=dict)
+    """When each topic was last in a list."""
 
     def see(self, known: Known) -> Rows:
         settled = not self.stale and self.consumer.facts.logs_subscription
@@ -136,12 +135,11 @@ class Subscriptions(InstanceFollower):
 # -- rebalances ---------------------------------------------------------------------------------------------
 
 
+@dataclass
 class Rebalances(InstanceFollower):
-    def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
-        super().__init__(consumer, owned)
-        self.open: MemberRebalance | None = None
-        self.answered_epoch: int | None = None
-        """The epoch of the coordinator's last response."""
+    open: MemberRebalance | None = None
+    answered_epoch: int | None = None
+    """The epoch of the coordinator's last response."""
 
     def finish(self) -> Rows:
         return self._end(self.consumer.last.ts_ms)

@@ -23,7 +23,7 @@ from fsm.audit.conformance import initial
 from fsm.audit.findings import Cause, FindingKind
 from fsm.audit.follower import Rows, on
 from fsm.audit.limits import DEFAULT_MAX_POLL_INTERVAL_MS, REORDER_MS
-from fsm.audit.member.consumer_instance import ConsumerInstance, InstanceFollower, OwnedPartitions
+from fsm.audit.member.consumer_instance import InstanceFollower
 from fsm.audit.rows import At, Ended, Known, ObservedTransition, Order, group_by
 from fsm.audit.wording import seconds
 from fsm.trace import Kind
@@ -52,10 +52,9 @@ class MachineState:
     waiting: list[Known] = field(default_factory=list)
 
 
+@dataclass
 class Transitions(InstanceFollower):
-    def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
-        super().__init__(consumer, owned)
-        self.machines: dict[str, MachineState] = {}
+    machines: dict[str, MachineState] = field(default_factory=dict)
 
     @on(Kind.TRANSITION)
     def _see(self, known: Known) -> Rows:
