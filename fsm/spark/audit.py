@@ -12,20 +12,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
+from fsm.audit.hygiene.rotation import find_missing
+from fsm.audit.reading import unparsed
 from fsm.audit.reading.certainty import Understood
+from fsm.audit.report import report
 from fsm.audit.report.group_views import Overview
 from fsm.errors import InputError
+from fsm.render.report.folder import write_page
 from fsm.render.wording import many, utc
+from fsm.spark import pipeline, session, sources, tables
 from fsm.spark.options import IN_PROCESS, Options
+from fsm.spark.pipeline import Plan
 from fsm.spark.progress import Progress
 from fsm.spark.result import MARK, STDIN_LOG, create_workspace, publish
-
-if TYPE_CHECKING:
-    from fsm.spark.pipeline import Plan
-    from fsm.spark.sources import Inputs, Job
-    from fsm.spark.totals import ReportedIncident, Totals
+from fsm.spark.sources import Inputs, Job
+from fsm.spark.totals import ReportedIncident, Totals
+from fsm.spark.unpacking import unpack
 
 MOST = 40
 """Most unreadable files and older results listed in the document; the rest is counted."""
@@ -74,9 +78,6 @@ def audit_logs(
     Raises `InputError` if nothing can be read or `out` is not the result of an audit, and `FsmError` if Spark fails;
     `out` is unchanged then.
     """
-    from fsm.spark import session, sources
-    from fsm.spark.unpacking import unpack
-
     kept, out = str(out / STDIN_LOG), out.resolve()
     by_folder = options.by_folder
     found = sources.find(paths, by_folder=by_folder, leave_out=out, archives=True) if paths or not stdin else None
@@ -86,16 +87,12 @@ def audit_logs(
         progress("unpacking")
         inputs = unpack(inputs, work / _UNPACKED, by_folder=by_folder)
         if options.master == IN_PROCESS:
-            from fsm.spark import pipeline
-
             bins = sources.pack_bins(inputs, options.split_bytes, 1, sources.list_formats(options))
             plan = _plan(inputs, bins, options, work)
             totals = pipeline.run_in_process(bins, plan, progress)
         else:
             progress("starting Spark")
             with session.session(options.master, input_bytes=inputs.size, scratch=work / "scratch") as spark:
-                from fsm.spark import pipeline
-
                 cores = spark.sparkContext.defaultParallelism
                 bins = sources.pack_bins(inputs, options.split_bytes, cores, sources.list_formats(options))
                 plan = _plan(inputs, bins, options, work)
@@ -110,9 +107,6 @@ def audit_logs(
 
 
 def _plan(inputs: Inputs, bins: Sequence[Sequence[Job]], options: Options, work: Path) -> Plan:
-    from fsm.audit.hygiene.rotation import find_missing
-    from fsm.spark.pipeline import Plan
-
     gone = find_missing(source.name for source in inputs.sources)
     cut = sum(map(len, bins)) > len(inputs.sources)
     return Plan(str(work), options, gone, cut)
@@ -120,11 +114,6 @@ def _plan(inputs: Inputs, bins: Sequence[Sequence[Job]], options: Options, work:
 
 def _write_result(inputs: Inputs, totals: Totals, plan: Plan) -> Result:
     """Writes the document, the report and the missing tables. Raises `InputError` if nothing was read."""
-    from fsm.audit.reading import unparsed
-    from fsm.audit.report import report
-    from fsm.render.report.folder import write_page
-    from fsm.spark import pipeline, tables
-
     work, options = Path(plan.work), plan.options
     if not totals.sums["records"]:
         cut = next((one for one in inputs.unreadable if one.begun), None)
@@ -199,8 +188,6 @@ def _write_document(work: Path, inputs: Mapping[str, Any], metrics: Mapping[str,
 
     Members without logs are counted only if there are records of coordinators.
     """
-    from fsm.spark import pipeline
-
     groups = (_describe_group(one, coordinators=coordinators) for one in pipeline.overviews(work))
     with (work / MARK).open("w", encoding="utf-8") as out:
         out.write('{"inputs": ' + json.dumps(inputs))

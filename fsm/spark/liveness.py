@@ -20,7 +20,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+import pyarrow as pa
+
 from fsm.check.liveness import Left, Liveness
+from fsm.check.model import Goal
+from fsm.check.steps import Steps
 from fsm.spark import liveness_tasks as tasks
 from fsm.spark.liveness_tasks import (
     BEYOND,
@@ -38,11 +42,8 @@ from fsm.spark.liveness_tasks import (
 from fsm.spark.search_tasks import MET, RESULT, Task, list_missing, one_text, steps_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from fsm.check.model import Goal
-    from fsm.check.steps import Steps
     from fsm.spark.search import SparkSearch
 
 

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from fsm.check.liveness import is_settled, list_ranges
+from fsm.check.memo import Ids
 from fsm.check.search import CHUNK
 from fsm.check.steps import Steps
 from fsm.check.store import Keys, Packing
@@ -30,9 +32,6 @@ from fsm.spark.search_tasks import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from fsm.check.memo import Ids
     from fsm.check.model import Mask
 
 LEFT, STEPS, HIDDEN, GOOD, BEYOND = (f"liveness/{name}/" for name in ("left", "steps", "hidden", "good", "beyond"))

@@ -22,6 +22,8 @@ from os import SEEK_END
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.findings import Finding, rank, with_ids
 from fsm.audit.group_audit import audit_group
@@ -61,7 +63,6 @@ from fsm.spark.tables import Tables, rows_of
 from fsm.spark.totals import Totals
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 BATCH_BYTES = 4 << 20
@@ -285,14 +286,13 @@ def run_on_spark(
         return to_batches(route(_rows(given), plan.options.min_understood))
 
     def run_judge(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow
         from pyspark import TaskContext
 
         context = TaskContext.get()
         with collecting.collect_rarely():
             totals = judge(_rows(given), plan, context.partitionId() if context else 0)
         collecting.freeze()
-        yield pyarrow.RecordBatch.from_pydict({"totals": [pickle.dumps(totals)]})
+        yield pa.RecordBatch.from_pydict({"totals": [pickle.dumps(totals)]})
 
     cores = spark.sparkContext.defaultParallelism
     rounds = min(64, max(2 if size > REDUCE_BYTES else 1, -(-(size // REDUCE_BYTES) // cores)))
@@ -342,7 +342,6 @@ def _rows(given: Iterable[pa.RecordBatch]) -> Iterator[Sent]:
 
 def to_batches(rows: Iterable[Sent]) -> Iterator[pa.RecordBatch]:
     """The rows in Arrow batches of some `BATCH_BYTES`."""
-    import pyarrow as pa
 
     def make_batch() -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(list(map(pa.array, zip(*held, strict=True))), names=_COLUMNS)

@@ -29,9 +29,11 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import numpy as np
+import pyarrow as pa
 
 from fsm.check import table_files
 from fsm.check.disk import NOTE, WORTH, digest_of, lock_folder, numbers, read_note, take_up
+from fsm.check.memo import Ids, Longs
 from fsm.check.search import NO_PARENT, Search
 from fsm.check.steps import Found, Tally, add_up
 from fsm.check.table_files import Memo
@@ -60,10 +62,7 @@ from fsm.spark.search_tasks import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-
-    from fsm.check.memo import Ids, Longs
 
 OWN = re.compile(r"met|waiting|liveness|\d+-\d+|[0-9a-f]{32}\.npz")
 """Names of the files of a search."""
@@ -208,8 +207,6 @@ class SparkSearch(Search):
 
     def _meet_here(self, name: str, waited: str) -> list[dict[str, Any]]:
         """Finds a level in this process."""
-        import pyarrow as pa
-
         task, tallies = self.level_task(name, self.levels[-1]), list[Tally]()
         batches = list(expand(task, self.steps, range(len(task.level.files)), tallies.append))
         if waited:

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from fsm.errors import InputError
 from fsm.spark.files import replacing
@@ -57,17 +59,12 @@ class Files:
 
 
 def read(path: Path, column: str) -> Any:
-    import pyarrow.parquet as pq
-
     with pq.ParquetFile(path) as file:  # `read_table` creates a dataset, which takes longer than the reading
         return file.read([column]).column(column).to_numpy()
 
 
 def write(path: Path, keys: Any, group: Any = None, parent: Any = None, step: Any = None) -> None:
     """Writes a Parquet file atomically."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     columns = {"key": keys.view(np.int64), "group": group, "parent": parent, "step": step}
     table = pa.table({name: pa.array(column) for name, column in columns.items() if column is not None})
     with replacing(path) as file:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from fsm.check import table_files
-from fsm.check.memo import Longs, Pairs, Rows
+from fsm.check.memo import Ids, Longs, Pairs, Rows
 from fsm.check.model import Component, Model, PairProperty
 from fsm.check.search import CHUNK
 from fsm.check.space import FREE, PAID, Space
@@ -23,11 +25,6 @@ from fsm.check.store import Keys, Packing
 from fsm.spark.search_files import Files, read, write
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pyarrow as pa
-
-    from fsm.check.memo import Ids
     from fsm.check.model import Mask
 
 WAITED, NOW, LATER = range(3)
@@ -219,8 +216,6 @@ def batch_of(parts: int, keys: Any, group: Any, parent: Any, step: Any) -> pa.Re
 
 def with_parts(parts: int, keys: Keys, **columns: Any) -> pa.RecordBatch:
     """Rows by the partitions of their keys."""
-    import pyarrow as pa
-
     part = ((keys * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(33)) % np.uint64(parts)
     all_columns = {"part": part.astype(np.int32), "key": keys.view(np.int64), **columns}
     return pa.RecordBatch.from_arrays([pa.array(column) for column in all_columns.values()], names=list(all_columns))
@@ -228,8 +223,6 @@ def with_parts(parts: int, keys: Keys, **columns: Any) -> pa.RecordBatch:
 
 def by_part(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, dict[str, Any]]]:
     """The columns of the rows of each partition."""
-    import pyarrow as pa
-
     held = list(batches)
     if not held:
         return
@@ -315,9 +308,7 @@ def looker(task: LevelTask) -> Any:
 
 
 def one_text(result: dict[str, Any]) -> pa.RecordBatch:
-    import pyarrow
-
-    return pyarrow.RecordBatch.from_pydict({"result": [json.dumps(result)]})
+    return pa.RecordBatch.from_pydict({"result": [json.dumps(result)]})
 
 
 class OutgrownError(Exception):

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from fsm.simulate.deployment import Deployment
 from fsm.simulate.fleet import Fleet, run_seed
 from fsm.simulate.machines.deployment import Machines
 from fsm.spark.session import convert_errors, session
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 SEEDS_A_TASK = 4
 MOST_TASKS = 10_000
@@ -22,8 +20,6 @@ def run_on_spark(deployment: Deployment | Machines, first: int, last: int, maste
     """Runs the seeds from the first to the last one. Raises `InputError` if Spark does not start."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         seeds = (seed for batch in batches for seed in batch.column(0).to_pylist())
         fleet = Fleet.of(run_seed(deployment, seed) for seed in seeds)
         yield pa.RecordBatch.from_pydict({"fleet": [pickle.dumps(fleet)]})

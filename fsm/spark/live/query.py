@@ -10,7 +10,11 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.state import GroupState as SparkState
 
 from fsm.audit.live import blobs
 from fsm.audit.live.changes import Change
@@ -23,11 +27,6 @@ from fsm.spark.live.reading import Kept
 from fsm.spark.live.sink import Counts, Sink, in_order
 from fsm.spark.live.source import NAME, LogSource, find_files, settings
 from fsm.spark.options import Followed
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.state import GroupState as SparkState
 
 STATE_SETTINGS = {
     "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state"
@@ -98,8 +97,6 @@ def _judge(followed: Followed) -> Callable[..., Iterator[pd.DataFrame]]:
         yield write_changes(key[0], judged.changes)
 
     def write_changes(key: str, changes: Iterable[Change]) -> pd.DataFrame:
-        import pandas as pd
-
         return pd.DataFrame({"key": [key], "changes": [blobs.pack(list(changes))]})
 
     return take

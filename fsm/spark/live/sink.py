@@ -13,9 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+from pyarrow import parquet
+
 from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.audit.live.changes import Change, Status, Versions, from_json, standing
 from fsm.errors import FsmError
+from fsm.spark import columns
 from fsm.spark.files import write
 from fsm.spark.live.alarms import Alarms
 
@@ -76,11 +80,6 @@ class Sink:
         return alarms
 
     def _write_changes(self, batch: int, changes: Sequence[Change]) -> None:
-        import pyarrow as pa
-        from pyarrow import parquet
-
-        from fsm.spark import columns
-
         versions = columns.batch((_Version(batch, one.version, one.status) for one in changes), _Version)
         rows = columns.beside(versions, columns.batch((one.finding for one in changes), Finding))
         sunk = pa.BufferOutputStream()

@@ -16,6 +16,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from fsm.logs.reading.pieces import Unreadable
@@ -28,7 +29,6 @@ from fsm.spark.options import TOPICS, Followed
 from fsm.spark.pipeline import SCHEMA, to_batches
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql.types import StructType
 
 NAME = "fsm-logs"
