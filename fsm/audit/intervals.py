@@ -6,19 +6,19 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice, takewhile
 from operator import attrgetter, itemgetter
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from fsm.audit.findings import Cause, Finding, FindingKind, finding
 from fsm.audit.limits import MERGE_MS, UNDATED_MS
-from fsm.audit.rows import UNLOGGED_ENDS, Interval, Life, Place, group_by
+from fsm.audit.rows import UNLOGGED_ENDS, UNOWNED_BEGINS, Begun, Interval, Life, Place, group_by
 from fsm.trace import Partition
 
 FOREVER_MS = 1 << 60
 """Later than every timestamp."""
 
 
-class Overlap(NamedTuple):
-    """One partition with two owners."""
+class Part(NamedTuple):
+    """One partition with two owners, or one that is subscribed and has none."""
 
     old: str
     new: str
@@ -28,22 +28,10 @@ class Overlap(NamedTuple):
     cause: Cause
     places: tuple[Place, ...]
     sure: bool
-    apart_ms: int | None
-    """The clock difference of two files that would explain it; None if none does."""
-
-
-class Gap(NamedTuple):
-    """One subscribed partition without owner."""
-
-    old: str
-    new: str
-    start_ms: int
-    end_ms: int
-    partition: Partition
-    cause: Cause
-    places: tuple[Place, ...]
-    wanted_ms: int
-    sure: bool
+    apart_ms: int | None = None
+    """The clock difference of two files that would explain two owners; None if none does."""
+    wanted_ms: int = 0
+    """For how long it was subscribed."""
     why: str = ""
     """The reason in words, for kinds that have their own."""
 
@@ -51,7 +39,6 @@ class Gap(NamedTuple):
 Spans = Iterable[tuple[int, int]]
 Lives = Mapping[tuple[str, int], Life]
 """By member and number."""
-_Part = TypeVar("_Part", Overlap, Gap)
 
 
 def life_of(interval: Interval | None, lives: Lives) -> Life | None:
@@ -96,13 +83,27 @@ def group_by_partition(intervals: Iterable[Interval]) -> Iterator[list[Interval]
         yield list(own)
 
 
-def group_by_pair(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
+def find_pauses(intervals: Iterable[Interval]) -> Iterator[tuple[Interval | None, Interval | None]]:
+    """(last owner, next owner) of each time of one partition without owner, also before the first one and after the
+    last one. The intervals are sorted; one that was `FOUND` may have begun at any time before."""
+    last: Interval | None = None
+    for new in intervals:
+        if new.begun in UNOWNED_BEGINS:
+            continue
+        if new.begun is not Begun.FOUND and (last is None or new.start_ms > last.end_ms):
+            yield last, new
+        if last is None or new.end_ms > last.end_ms:
+            last = new
+    yield last, None
+
+
+def group_by_pair(parts: Iterable[Part]) -> Iterator[list[Part]]:
     """Parts by pair of members, each list sorted by (start, end, partition)."""
     for _, own in sorted(group_by(parts, lambda part: (part.old, part.new)).items()):
         yield sorted(own, key=lambda p: (p.start_ms, p.end_ms, p.partition))
 
 
-def finding_of_run(kind: FindingKind, group: str, run: Sequence[Overlap] | Sequence[Gap], summary: str) -> Finding:
+def finding_of_run(kind: FindingKind, group: str, run: Sequence[Part], summary: str) -> Finding:
     """The finding for a run of one pair of members."""
     first = run[0]
     about = group, first.old, min(part.start_ms for part in run), max(part.end_ms for part in run)
@@ -111,12 +112,12 @@ def finding_of_run(kind: FindingKind, group: str, run: Sequence[Overlap] | Seque
     return finding(kind, *about, summary=summary, partitions=partitions, cause=cause, places=places, others=others)
 
 
-def split_runs(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
+def split_runs(parts: Iterable[Part]) -> Iterator[list[Part]]:
     """The parts of one pair of members, sorted by (start, end, partition), in runs that form one finding each.
 
     A part belongs to the run of the previous part if it begins and ends within `MERGE_MS` of it.
     """
-    run: list[_Part] = []
+    run: list[Part] = []
     for part in parts:
         if run and (part.start_ms - run[-1].start_ms > MERGE_MS or abs(part.end_ms - run[-1].end_ms) > MERGE_MS):
             yield run

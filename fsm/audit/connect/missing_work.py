@@ -19,7 +19,17 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from fsm.audit.findings import Cause
-from fsm.audit.intervals import FOREVER_MS, Gap, Lives, Overlap, clip, find_gone_ms, length_ms, life_of, merge_spans
+from fsm.audit.intervals import (
+    FOREVER_MS,
+    Lives,
+    Part,
+    clip,
+    find_gone_ms,
+    find_pauses,
+    length_ms,
+    life_of,
+    merge_spans,
+)
 from fsm.audit.limits import SETTLED_MS, Limits
 from fsm.audit.rows import UNLOGGED_ENDS, UNOWNED_BEGINS, Begun, Ended, Interval, Life
 from fsm.audit.wording import UNIT, seconds
@@ -68,7 +78,7 @@ def find_gaps(
     lives: Lives,
     unlogged: tuple[int, int],
     limits: Limits,
-) -> Iterator[Gap]:
+) -> Iterator[Part]:
     """Times in which one unit was wanted and ran nowhere; arguments as in `unowned_partitions.find_gaps`."""
     unit = _Unit(intervals, [i for i in intervals if i.begun is Begun.WAITS], lives)
     for hole in _find_holes(unit):
@@ -80,14 +90,9 @@ def find_gaps(
 
 def _find_holes(unit: _Unit) -> Iterator[_Hole]:
     """Every time without a worker; the last one ends at `FOREVER_MS`."""
-    last: Interval | None = None
-    for new in (i for i in unit.intervals if i.begun not in UNOWNED_BEGINS):
-        if new.begun is not Begun.FOUND and (last is None or new.start_ms > last.end_ms):
+    for last, new in find_pauses(unit.intervals):
+        if new is not None or last is None or last.ended not in UNLOGGED_ENDS:
             yield from _find_hole_before(new, last, unit)
-        if last is None or new.end_ms > last.end_ms:
-            last = new
-    if last is None or last.ended not in UNLOGGED_ENDS:
-        yield from _find_hole_before(None, last, unit)
 
 
 def _find_hole_before(new: Interval | None, last: Interval | None, unit: _Unit) -> Iterator[_Hole]:
@@ -109,12 +114,12 @@ def _find_end_ms(last: Interval, end_ms: int, unit: _Unit) -> int:
     return find_gone_ms(last, acted_ms, unit.lives, SESSION_TIMEOUT_MS)
 
 
-def _gap(hole: _Hole, wanted_ms: int, unit: _Unit, unlogged: tuple[int, int]) -> Gap:
+def _gap(hole: _Hole, wanted_ms: int, unit: _Unit, unlogged: tuple[int, int]) -> Part:
     delays = merge_spans((wait.start_ms, wait.end_ms) for wait in unit.waits)
     waited_ms = length_ms(clip(delays, hole.start_ms, hole.end_ms))
     cause = _cause(hole, wanted_ms, waited_ms, unit)
     waits = [w for w in unit.waits if w.start_ms < hole.end_ms and w.end_ms > hole.start_ms][:1]
-    return Gap(
+    return Part(
         hole.old.member if hole.old else "",
         hole.new.member if hole.new else "",
         hole.start_ms,
@@ -122,9 +127,9 @@ def _gap(hole: _Hole, wanted_ms: int, unit: _Unit, unlogged: tuple[int, int]) ->
         (hole.begin.topic, hole.begin.partition),
         cause,
         (hole.begin.end, *(wait.start for wait in waits), *([hole.new.start] if hole.new else [])),
-        wanted_ms,
         _is_sure(hole, cause, wanted_ms, unit, unlogged),
-        _why(hole, cause, waited_ms),
+        wanted_ms=wanted_ms,
+        why=_why(hole, cause, waited_ms),
     )
 
 
@@ -208,7 +213,7 @@ def _why(hole: _Hole, cause: Cause, waited_ms: int) -> str:
     return f"{why}; a scheduled delay ran for {seconds(waited_ms)} of it" if waited_ms else why
 
 
-def describe_ran_nowhere(gap: Gap, what: str, lasted: str) -> str:
+def describe_ran_nowhere(gap: Part, what: str, lasted: str) -> str:
     about = "about " if gap.cause is Cause.KILLED else ""
     then = f"then {gap.new} took over" if gap.new else "no worker has taken over"
     if gap.new and gap.new == gap.old:
@@ -223,6 +228,6 @@ _STILL_RAN = {
 }
 
 
-def describe_ran_twice(overlap: Overlap, what: str, lasted: str) -> str:
+def describe_ran_twice(overlap: Part, what: str, lasted: str) -> str:
     why = _STILL_RAN.get(overlap.cause, "{old} had not stopped").format(old=overlap.old)
     return f"{what} ran on {overlap.old} and {overlap.new} at once for {lasted}: {why}"

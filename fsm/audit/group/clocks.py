@@ -53,9 +53,8 @@ class _Clocks:
         return member
 
     def read(self, turns: Sequence[MemberRebalance], wait_ms: int) -> None:
-        arrivals = sorted(_arrivals(turns, wait_ms))
         parts: list[list[_Arrival]] = []
-        for one in arrivals:
+        for one in sorted(_arrivals(turns, wait_ms)):
             own = self.root(one.member)
             if parts and one.start_ms - parts[-1][-1].start_ms <= wait_ms:
                 parts[-1].append(one)
@@ -87,19 +86,12 @@ def find_clock_differences(group: str, turns: Iterable[MemberRebalance]) -> Iter
         return
     members = Counter(map(clocks.root, sorted(clocks.leader)))
     right = max(sorted(members), key=lambda root: members[root])
+    arrived = [{clocks.root(one.member): one for one in arrivals} for arrivals in clocks.split]
     for wrong in sorted(members.keys() - {right}):
-        pairs = [pair for arrivals in clocks.split for pair in _pairs(clocks, arrivals, wrong, right)]
+        pairs = [(first[wrong], first[right]) for first in arrived if {wrong, right} <= first.keys()]
         apart = [one.start_ms - other.start_ms for one, other in pairs]
         if _is_constant(apart, wait_ms):
             yield _finding(group, pairs, apart, members[wrong])
-
-
-def _pairs(
-    clocks: _Clocks, arrivals: Iterable[_Arrival], wrong: str, right: str
-) -> Iterator[tuple[_Arrival, _Arrival]]:
-    by_root = {clocks.root(one.member): one for one in arrivals}
-    if wrong in by_root and right in by_root:
-        yield by_root[wrong], by_root[right]
 
 
 def _is_constant(apart: Sequence[int], wait_ms: int) -> bool:

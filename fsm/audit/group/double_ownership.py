@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from fsm.audit.connect import missing_work
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity
-from fsm.audit.intervals import Overlap, finding_of_run, group_by_pair, group_by_partition, split_runs
+from fsm.audit.intervals import Part, finding_of_run, group_by_pair, group_by_partition, split_runs
 from fsm.audit.limits import SETTLED_MS, SKEW_MS, Limits
 from fsm.audit.rows import UNOWNED_BEGINS, Begun, Ended, GroupRows, Interval
 from fsm.audit.wording import names, seconds
@@ -28,7 +28,7 @@ def find_doubly_owned(group: str, rows: GroupRows, limits: Limits) -> Iterator[F
         yield from findings_of_pair(group, own)
 
 
-def find_overlaps(intervals: Iterable[Interval], logs_end_ms: int, limits: Limits) -> Iterator[Overlap]:
+def find_overlaps(intervals: Iterable[Interval], logs_end_ms: int, limits: Limits) -> Iterator[Part]:
     """Overlaps of one partition; its intervals are sorted by (start, end, member).
 
     If two members overlap in both directions, a clock difference cannot be the reason: `apart_ms` is None.
@@ -39,7 +39,7 @@ def find_overlaps(intervals: Iterable[Interval], logs_end_ms: int, limits: Limit
         yield overlap._replace(apart_ms=None) if (overlap.new, overlap.old) in ways else overlap
 
 
-def _overlaps(intervals: Iterable[Interval], logs_end_ms: int, limits: Limits) -> Iterator[Overlap]:
+def _overlaps(intervals: Iterable[Interval], logs_end_ms: int, limits: Limits) -> Iterator[Part]:
     longest_ms = limits.tolerance_ms + limits.clock_skew_ms
     active: list[Interval] = []
     for interval in intervals:
@@ -54,12 +54,12 @@ def _overlaps(intervals: Iterable[Interval], logs_end_ms: int, limits: Limits) -
         active.append(new)
 
 
-def _overlap(old: Interval, new: Interval, end_ms: int) -> Overlap:
+def _overlap(old: Interval, new: Interval, end_ms: int) -> Part:
     """The earlier interval is the old owner's, unless the newer one began after its member was out of the group."""
     start_ms = new.start_ms
     if new.void_ms is not None and new.void_ms <= start_ms and old.void_ms is None:
         old, new = new, old
-    return Overlap(
+    return Part(
         old.member,
         new.member,
         start_ms,
@@ -97,7 +97,7 @@ _WHY_NOT_RELEASED = {
 }
 
 
-def findings_of_pair(group: str, overlaps_: Iterable[Overlap]) -> Iterator[Finding]:
+def findings_of_pair(group: str, overlaps_: Iterable[Part]) -> Iterator[Finding]:
     """The findings for the overlaps of one pair of members, which are sorted by (start, end, partition)."""
     own = list(overlaps_)
     apart_ms = _clocks_apart_ms(own)
@@ -105,14 +105,14 @@ def findings_of_pair(group: str, overlaps_: Iterable[Overlap]) -> Iterator[Findi
         yield _finding(group, merged, apart_ms)
 
 
-def _clocks_apart_ms(parts: Sequence[Overlap]) -> int | None:
+def _clocks_apart_ms(parts: Sequence[Part]) -> int | None:
     """The clock difference of two hosts in ms if it explains all overlaps: all are equally long. Else None."""
     apart = [o.apart_ms for o in parts if o.apart_ms is not None]
     same = len(apart) == len(parts) and max(apart) - min(apart) <= SETTLED_MS
     return sum(apart) // len(apart) if same else None
 
 
-def _finding(group: str, merged: Sequence[Overlap], apart_ms: int | None) -> Finding:
+def _finding(group: str, merged: Sequence[Part], apart_ms: int | None) -> Finding:
     """The finding for one run of overlaps; `apart_ms` is the clock difference that explains them, or None."""
     first = merged[0]
     lasted = seconds(max(o.end_ms for o in merged) - min(o.start_ms for o in merged))
@@ -125,7 +125,7 @@ def _finding(group: str, merged: Sequence[Overlap], apart_ms: int | None) -> Fin
     return found if sure else replace(found, severity=Severity.INFO)
 
 
-def _sentence(overlap: Overlap, what: str, lasted: str) -> str:
+def _sentence(overlap: Part, what: str, lasted: str) -> str:
     if missing_work.is_unit(overlap.partition):
         return missing_work.describe_ran_twice(overlap, what, lasted)
     why = _WHY_NOT_RELEASED.get(overlap.cause)

@@ -29,10 +29,11 @@ from fsm.audit.findings import Cause, Finding, FindingKind
 from fsm.audit.group.coverage import find_coverage, find_unlogged_ms
 from fsm.audit.intervals import (
     FOREVER_MS,
-    Gap,
     Lives,
+    Part,
     clip,
     find_gone_ms,
+    find_pauses,
     finding_of_run,
     group_by_pair,
     group_by_partition,
@@ -42,7 +43,7 @@ from fsm.audit.intervals import (
     split_runs,
 )
 from fsm.audit.limits import CONSUMER_HEARTBEAT_INTERVAL_MS, DEFAULT_SESSION_TIMEOUT_MS, SETTLED_MS, Limits
-from fsm.audit.rows import UNLOGGED_ENDS, UNOWNED_BEGINS, Begun, Ended, GroupRows, Interval, Subscription
+from fsm.audit.rows import UNLOGGED_ENDS, Begun, Ended, GroupRows, Interval, Subscription
 from fsm.audit.wording import names, seconds
 from fsm.protocol import topic_patterns
 
@@ -73,7 +74,7 @@ def find_gaps(
     lives: Lives,
     unlogged: tuple[int, int],
     limits: Limits,
-) -> Iterator[Gap]:
+) -> Iterator[Part]:
     """Subscribed gaps of one partition; its intervals are sorted by (start, end, member).
 
     `wanted`: when any member was subscribed to its topic, as disjoint, ordered spans. `lives`: all of the
@@ -89,7 +90,7 @@ def find_gaps(
         wanted_ms = length_ms(missed)
         if wanted_ms > limits.unowned_ms:
             kept = next((i for i in pending if i.member == old.member and start_ms <= i.start_ms < end_ms), None)
-            yield Gap(
+            yield Part(
                 old.member,
                 new.member if new else "",
                 missed[0][0],
@@ -97,28 +98,23 @@ def find_gaps(
                 (old.topic, old.partition),
                 Cause.INTERRUPTED if kept else _cause(old, new, missed[-1][1] - missed[0][0], lives),
                 (old.end, new.start) if new else (old.end,),
-                wanted_ms,
                 not kept.doubtful
                 if kept
                 else old.ended not in UNLOGGED_ENDS
                 and start_ms >= unlogged_until_ms
                 and end_ms <= unlogged_from_ms
                 and not _went_to_unlogged_member(old, new, lives),
+                wanted_ms=wanted_ms,
             )
 
 
 def find_holes(intervals: Iterable[Interval], lives: Lives) -> Iterator[tuple[Interval, int, int, Interval | None]]:
     """(last owner, start, end, next owner) of each time without owner; the last one ends at `FOREVER_MS`."""
-    last: Interval | None = None
-    for new in intervals:
-        if new.begun in UNOWNED_BEGINS:
-            continue
-        if last is not None and new.start_ms > last.end_ms and new.begun is not Begun.FOUND:
+    for last, new in find_pauses(intervals):
+        if last is not None and new is not None:
             yield last, _find_end_ms(last, new.start_ms, lives), new.start_ms, new
-        if last is None or new.end_ms > last.end_ms:
-            last = new
-    if last is not None and last.ended not in (*UNLOGGED_ENDS, Ended.HANGS, Ended.DELETED):
-        yield last, last.end_ms, FOREVER_MS, None
+        elif last is not None and last.ended not in (*UNLOGGED_ENDS, Ended.HANGS, Ended.DELETED):
+            yield last, last.end_ms, FOREVER_MS, None
 
 
 def _find_end_ms(last: Interval, next_ms: int, lives: Lives) -> int:
@@ -198,7 +194,7 @@ _SINCE = {
 }
 
 
-def make_finding(group: str, merged: Sequence[Gap]) -> Finding:
+def make_finding(group: str, merged: Sequence[Part]) -> Finding:
     first = merged[0]
     sentence = missing_work.describe_ran_nowhere if missing_work.is_unit(first.partition) else _sentence
     summary = sentence(first, names(g.partition for g in merged), seconds(max(g.wanted_ms for g in merged)))
@@ -209,7 +205,7 @@ def make_finding(group: str, merged: Sequence[Gap]) -> Finding:
 _BY_DESIGN = (Cause.STATIC_MEMBER_AWAY, Cause.SCHEDULED_DELAY, Cause.HEARTBEAT_INTERVAL, Cause.TOPIC_DELETED)
 
 
-def _sentence(gap: Gap, what: str, lasted: str) -> str:
+def _sentence(gap: Part, what: str, lasted: str) -> str:
     at_most = "at most " if gap.cause is Cause.KILLED else ""
     then = f"then {gap.new} got them" if gap.new else "nobody got them while anyone wanted them"
     since = _SINCE.get(gap.cause, "which let go")
