@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from fsm.trace import Partition, by_partition
@@ -21,13 +23,11 @@ def names(partitions: Iterable[Partition]) -> str:
     >>> names([("b", 1), ("a", 3), ("a", 0)])
     'a-[0, 3], b-[1]'
     """
-    by_topic: dict[str, list[int]] = {}
     given = by_partition(partitions)
     if any(topic.startswith(UNIT) for topic, _ in given):
         return _units(given)
-    for topic, number in given:
-        by_topic.setdefault(topic, []).append(number)
-    shown = [f"{topic}-[{_numbers(numbers)}]" for topic, numbers in list(by_topic.items())[:_SHOWN]]
+    by_topic = {topic: [n for _, n in own] for topic, own in groupby(given, key=itemgetter(0))}
+    shown = [f"{topic}-[{_cut(numbers)}]" for topic, numbers in list(by_topic.items())[:_SHOWN]]
     more = len(by_topic) - len(shown)
     return ", ".join(shown) + (f" and partitions of {more} more topics" if more else "")
 
@@ -41,14 +41,14 @@ def _units(given: Iterable[Partition]) -> str:
     printed = [(n, f"{topic}-{n}" if n >= 0 else topic) for topic, n in map(unit, given)]
     connectors = [text for n, text in printed if n < 0]
     tasks = [text for n, text in printed if n >= 0]
-    return ", ".join(_list_shown(*each) for each in (("connector", connectors), ("task", tasks)) if each[1])
+    words = (("connector", connectors), ("task", tasks))
+    return ", ".join(f"{word}{'s' if len(own) > 1 else ''} {_cut(own)}" for word, own in words if own)
 
 
-def _list_shown(word: str, listed: list[str]) -> str:
+def _cut(listed: Sequence[object]) -> str:
+    """The first `_SHOWN` of them; the rest is counted."""
     more = len(listed) - _SHOWN
-    return f"{word}{'s' if len(listed) > 1 else ''} {', '.join(listed[:_SHOWN])}" + (
-        f" and {more} more" if more > 0 else ""
-    )
+    return ", ".join(map(str, listed[:_SHOWN])) + (f" and {more} more" if more > 0 else "")
 
 
 def units(partitions: Iterable[Partition]) -> str:
@@ -57,19 +57,19 @@ def units(partitions: Iterable[Partition]) -> str:
     >>> units([("A", -1), ("A", 0)])
     'connector A, task A-0'
     """
-    return names((f"{UNIT}{name}" if n < 0 else f"{UNIT}{name}:{n}", n) for name, n in partitions)
+    return names(map(unit_partition, partitions))
+
+
+def unit_partition(unit: Partition) -> Partition:
+    """The partition as which a unit of Connect is kept; the inverse of `unit`."""
+    connector, number = unit
+    return (f"{UNIT}{connector}" if number < 0 else f"{UNIT}{connector}:{number}"), number
 
 
 def unit(partition: Partition) -> Partition:
     """A partition as findings have it: (connector, number) for a unit of Connect, any other unchanged."""
     topic, number = partition
     return (topic.removeprefix(UNIT).removesuffix(f":{number}"), number) if topic.startswith(UNIT) else partition
-
-
-def _numbers(numbers: list[int]) -> str:
-    shown = ", ".join(str(n) for n in numbers[:_SHOWN])
-    more = len(numbers) - _SHOWN
-    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def list_members(members: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from fsm.audit.findings import Cause
 from fsm.audit.rows import At, Begun, Ended, Interval, Known, Subscription
-from fsm.audit.wording import UNIT
+from fsm.audit.wording import unit_partition
 from fsm.trace import Partition, TraceRecord
 
 INSTANCE = -1
@@ -32,11 +32,6 @@ NAMED_TASKS = 16
 """Limit of the tasks reported for a connector that never started."""
 
 Rows = Iterator[Interval | Subscription]
-
-
-def unit_partition(unit: Partition) -> Partition:
-    connector, number = unit
-    return (f"{UNIT}{connector}" if number == INSTANCE else f"{UNIT}{connector}:{number}"), number
 
 
 class ConfigTopic:

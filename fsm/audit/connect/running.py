@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from fsm.audit.connect.config_topic import INSTANCE, ConfigTopic, unit_partition
+from fsm.audit.connect.config_topic import INSTANCE, ConfigTopic
 from fsm.audit.findings import Cause, Finding, FindingKind
 from fsm.audit.follower import Follower, Process, Rows, Void, on
 from fsm.audit.limits import CLASSIC_HEARTBEAT_INTERVAL_MS
 from fsm.audit.rows import At, Begun, Ended, Interval, Known
-from fsm.audit.wording import names, seconds
+from fsm.audit.wording import seconds, unit_partition, units
 from fsm.reference.reports import summarize
 from fsm.trace import Kind, Partition
 
@@ -173,7 +173,7 @@ class RunningUnits(Follower):
                 yield self._interval(unit, run, at, Ended.DROPPED)
 
     def _report_zombie(self, unit: Partition, run: _Run | None, now: At) -> Rows:
-        name = names([unit_partition(unit)])
+        name = units([unit])
         if run is not None and run.closed is None:
             run.zombie = True
             stop = run.stop or now
@@ -199,7 +199,7 @@ class RunningUnits(Follower):
         if outlived is None or now.ts_ms - outlived[1].ts_ms <= prompt_ms:
             return
         deleted, passed = outlived
-        what, lasted = names([unit_partition(unit)]), seconds(now.ts_ms - deleted.ts_ms)
+        what, lasted = units([unit]), seconds(now.ts_ms - deleted.ts_ms)
         why = f"its connector was deleted, and the next round did not take it away: {summarize('G3')}"
         what = f"{what} ran on for {lasted}: {why}"
         yield self._zombie(unit, deleted, now, what, Cause.DELETED, passed)

@@ -10,7 +10,7 @@ Steps that are printed only at DEBUG count as hidden, so that the same rules app
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 
 from fsm.audit.findings import Finding, FindingKind, finding
@@ -34,6 +34,16 @@ ALONE = frozenset({E.START, E.STOP, E.COORDINATOR_LOST, E.FATAL_ERROR, E.POLL_TI
 PRINTED = JOIN_DUE | JOINED | SYNCED | REVOKED | STARTED | CAUGHT_UP | TIMED_OUT | ALONE
 HIDDEN = frozenset(Event) - PRINTED | {E.CATCH_UP_TIMED_OUT_AGAIN_EXHAUSTED}
 """Steps that may not be printed at INFO."""
+STEPS: Mapping[Kind | str, frozenset[Event]] = {
+    Kind.JOINED: JOINED,
+    Kind.SYNCED: SYNCED,  # the next line may be a result, a revocation, or another join
+    Kind.FATAL: frozenset({E.FATAL_ERROR}),
+    "STARTED": STARTED,
+    "CATCH_UP_TIMED_OUT": TIMED_OUT,
+    "POLL_TIMEOUT": frozenset({E.POLL_TIMEOUT}),
+    "DISCOVERY_FAILED_HOLDING": frozenset({E.DISCOVERY_FAILED_HOLDING}),
+}
+"""The events of lines that are one of them and nothing else: by kind, or by the event of a transition."""
 
 
 @cache
@@ -62,18 +72,16 @@ def _after(states: States, events: frozenset[Event]) -> States:
 
 def follow(states: States, record: TraceRecord) -> States:
     """The possible states after the record; empty if the table does not allow it."""
+    events = STEPS.get(record.event if record.kind is Kind.TRANSITION else record.kind)
+    if events is not None:
+        return _after(states, events)
     match record.kind:
-        case Kind.STARTED:
+        case Kind.STARTED | Kind.CLOSE_BEGIN:
             return frozenset({S.DOWN})
         case Kind.TRANSITION:
             return _take_step(states, record)
         case Kind.JOINING if record.event:
             return _after(states, JOIN_DUE | {E.JOIN_UNKNOWN_MEMBER})
-        case Kind.JOINED:
-            return _after(states, JOINED)
-        case Kind.SYNCED:
-            # The next line may be a result, a revocation, or another join.
-            return _after(states, SYNCED)
         case Kind.TARGET if record.revoked:
             return _after(states, REVOKED) or _same(states, UP - {S.REVOKING})
         case Kind.TARGET:
@@ -82,10 +90,6 @@ def follow(states: States, record: TraceRecord) -> States:
             return _after(states, frozenset({E.COORDINATOR_LOST})) | (states & {S.DISCONNECTED})
         case Kind.LEAVE_SENT:
             return states if "closed" in record.detail else _same(states, UP)
-        case Kind.CLOSE_BEGIN:
-            return frozenset({S.DOWN})
-        case Kind.FATAL:
-            return _after(states, frozenset({E.FATAL_ERROR}))
     return states
 
 
@@ -93,16 +97,8 @@ def _take_step(states: States, record: TraceRecord) -> States:
     match record.event, record.next_state:
         case "START", _:
             return _after(frozenset({S.DOWN}), frozenset({E.START}))
-        case "STARTED", _:
-            return _after(states, STARTED)
-        case "CATCH_UP_TIMED_OUT", _:
-            return _after(states, TIMED_OUT)
         case "MISMATCH", _:
             return _same(states, frozenset({S.UNJOINED})) or _after(states, CAUGHT_UP)
-        case "POLL_TIMEOUT", _:
-            return _after(states, frozenset({E.POLL_TIMEOUT}))
-        case "DISCOVERY_FAILED_HOLDING", _:
-            return _after(states, frozenset({E.DISCOVERY_FAILED_HOLDING}))
         case _, "STARTING":
             # While a delay runs the herder repeats STARTING with nothing to start.
             again = {S.STARTING} if S.DELAYED in _follow_hidden(states) else set()

@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from fsm.audit.connect.config_topic import ConfigTopic, make_unowned, unit_partition
+from fsm.audit.connect.config_topic import ConfigTopic, make_unowned
 from fsm.audit.connect.running import RunningUnits
 from fsm.audit.connect.table_path import TablePath
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity
 from fsm.audit.follower import Follower, Process, Rows, on
 from fsm.audit.limits import Limits
 from fsm.audit.rows import At, Begin, Begun, Ended, Known, MemberRebalance, Order
-from fsm.audit.wording import seconds
+from fsm.audit.wording import seconds, unit_partition
 from fsm.trace import Kind, Partition, TraceRecord
 
 NECESSARY = frozenset({Kind.JOINING, Kind.JOINED, Kind.SYNCED, Kind.TARGET})

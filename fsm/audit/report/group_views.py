@@ -15,7 +15,7 @@ from fsm.audit.group_audit import GroupAudit
 from fsm.audit.intervals import merge_spans
 from fsm.audit.report.highlights import SPANS, Highlights, state_spans
 from fsm.audit.rows import UNOWNED_BEGINS, Begun, Ended, group_by
-from fsm.audit.wording import UNIT, unit
+from fsm.audit.wording import unit, unit_partition
 from fsm.logs.programs.broker import CLASSIC
 from fsm.render.timeline import views
 from fsm.render.timeline.trend import Trend
@@ -290,9 +290,8 @@ def _stretches(findings: Iterable[Finding]) -> Iterator[tuple[Partition, int, in
             for partition in found.partitions:
                 yield partition, found.start_ms, found.end_ms, found.kind
         elif found.kind in meant:
-            for topic, number in found.partitions:
-                task = f":{number}" if number >= 0 else ""
-                yield (f"{UNIT}{topic}{task}", number), found.start_ms, found.end_ms, meant[found.kind]
+            for partition in found.partitions:
+                yield unit_partition(partition), found.start_ms, found.end_ms, meant[found.kind]
 
 
 def _rebalances(audit: GroupAudit) -> tuple[views.RebalanceView, ...]:
