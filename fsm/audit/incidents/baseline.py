@@ -14,7 +14,7 @@ from typing import Any
 
 from fsm.audit.findings import ID_DIGITS, Finding
 from fsm.audit.incidents import Incident
-from fsm.errors import InputError
+from fsm.errors import InputError, refuse_os_errors
 
 DOCUMENT = "audit.json"
 _ID = re.compile(rf"i?[0-9a-f]{{{ID_DIGITS}}}(-[1-9]\d*)?", re.ASCII)
@@ -25,9 +25,8 @@ def read_baseline(path: Path) -> frozenset[str]:
     """The ids in a baseline. Raises `InputError` if it cannot be read or is not a baseline."""
     file = path / DOCUMENT if path.is_dir() else path
     try:
-        text = file.read_text(encoding="utf-8")
-    except OSError as problem:
-        raise InputError(f"the baseline cannot be read: {problem.strerror}", str(file), _REMEDY) from None
+        with refuse_os_errors("the baseline cannot be read", file, _REMEDY):
+            text = file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise InputError("is not a baseline: it is not text", str(file), _REMEDY) from None
     return frozenset(_of_document(text, file) if text.lstrip().startswith("{") else _of_lines(text, file))

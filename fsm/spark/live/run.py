@@ -16,7 +16,7 @@ from typing import Any
 
 import fsm
 from fsm.audit.live.changes import Change
-from fsm.errors import FsmError, InputError
+from fsm.errors import FsmError, InputError, refuse_os_errors
 from fsm.logs.reading.pieces import Unreadable
 from fsm.render.report.folder import FOLDER
 from fsm.spark.audit import Result, explain_nothing
@@ -248,14 +248,12 @@ def open_checkpoint(followed: Followed) -> Iterator[None]:
     """
     out, folder = followed.out, followed.checkpoint
     mine = _mark(followed)
-    try:
+    with refuse_os_errors("cannot be written", out, "give another folder"):
         own = {folder, folder / LOCK, folder / HALF}  # of an audit that was killed at its start
         if not (folder / MARK).exists() and any(path not in own for path in out.rglob("*")):
             raise InputError(
                 "the folder holds files that --follow did not write", str(out), "give a new or empty folder"
             )
-    except OSError as problem:
-        raise InputError(f"cannot be written: {problem.strerror}", str(out), "give another folder") from None
     with lock(folder / LOCK, out, "another audit is following into it", "stop that or give another folder"):
         mark = folder / MARK
         if mark.exists():
