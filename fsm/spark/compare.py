@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import nlargest
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,9 @@ from typing import Any
 from fsm.audit.findings import Severity
 from fsm.audit.group import Rebalance
 from fsm.audit.incidents import Incident
-from fsm.audit.report.group_views import Overview
+from fsm.audit.report.group_views import Overview, trend
 from fsm.errors import InputError
 from fsm.render.report.compare import Change, Comparison, Counts, Side
-from fsm.render.timeline.trend import Trend
 from fsm.spark import pipeline
 from fsm.spark.result import MARK
 from fsm.spark.tables import rows_of
@@ -132,11 +131,6 @@ def _side(folder: Path) -> Side:
     for one in pipeline.overviews(folder):
         groups += 1
         members += one.members
-    trend = Trend()
-    for part in rows_of(folder, "rebalances", Rebalance):
-        for turn in part:
-            if turn.start_ms:  # its log has times
-                trend.add(turn.start_ms, 1, turn.moved, turn.unowned_ms)
     rebalances = metrics["rebalances"]
     return Side(
         str(folder),
@@ -147,7 +141,7 @@ def _side(folder: Path) -> Side:
         kinds,
         rebalances["longest_unowned_ms"],
         rebalances["median_ms"],
-        trend,
+        trend(chain.from_iterable(rows_of(folder, "rebalances", Rebalance)), ()),
     )
 
 

@@ -24,9 +24,9 @@ from fsm.spark.search_tasks import (
     MET,
     NO_KEYS,
     LevelTask,
-    OutgrownError,
     Task,
     by_part,
+    find_successors,
     is_among,
     with_parts,
 )  # fmt: skip
@@ -126,14 +126,11 @@ def leave(task: LivenessTask, steps: Steps, parts: Iterable[int]) -> Iterator[pa
     for part in parts:
         left, hidden = [NO_KEYS], [NO_KEYS]
         for here, rows in task.chunks(steps, part):
-            found = list(steps.successors(rows, paid=False, by=task.by))
-            if not packing.fits([len(cell.ids) for cell in steps.space.cells]):
-                raise OutgrownError
+            found, base = find_successors(steps, packing, rows, by=task.by)
             full = np.zeros(len(rows), np.bool_)
             for one in found:
                 full[one.source[one.full]] = True
             stays = ~full if task.trusts else np.ones(len(rows), np.bool_)
-            base = packing.keys(rows)
             for one in found:
                 possible = one.those(~one.full & stays.take(one.source))
                 after, before = possible.keys(packing, base, rows), here[possible.source]
@@ -240,10 +237,7 @@ def go_beyond(task: LivenessTask, steps: Steps, parts: Iterable[int]) -> Iterato
     packing = Packing(task.bits)
     for part in parts:
         for _, rows in task.chunks(steps, part, settled=True):
-            found = list(steps.successors(rows, paid=False, by=task.by))
-            if not packing.fits([len(cell.ids) for cell in steps.space.cells]):
-                raise OutgrownError
-            base = packing.keys(rows)
+            found, base = find_successors(steps, packing, rows, by=task.by)
             keys = [NO_KEYS, *(one.those(~one.full).keys(packing, base, rows) for one in found)]
             yield with_parts(task.parts, np.unique(np.concatenate(keys)))
 

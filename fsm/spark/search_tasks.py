@@ -7,7 +7,7 @@ All are pure except for the files they write, which are written atomically: a re
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,7 +20,7 @@ from fsm.check.memo import Ids, Longs, Pairs, Rows
 from fsm.check.model import Component, Model, PairProperty
 from fsm.check.search import CHUNK
 from fsm.check.space import FREE, PAID, Space
-from fsm.check.steps import Steps, Tally, add_up
+from fsm.check.steps import Steps, Successors, Tally, add_up
 from fsm.check.store import Keys, Packing
 from fsm.spark.search_files import Files, read, write
 
@@ -169,17 +169,25 @@ def _recorder(missing: set[tuple[int, ...]], table: Rows | Pairs) -> Callable[..
 # -- meet ---------------------------------------------------------------------------------------------------
 
 
+def find_successors(
+    steps: Steps, packing: Packing, rows: Ids, *, paid: bool = False, by: Collection[str] = ()
+) -> tuple[list[Successors], Keys]:
+    """(the successors of some states, the keys of these states). Raises `OutgrownError` if a key overflows."""
+    found = list(steps.successors(rows, paid=paid, by=by))
+    if not packing.fits([len(cell.ids) for cell in steps.space.cells]):
+        raise OutgrownError
+    return found, packing.keys(rows)
+
+
 def expand(
     task: LevelTask, steps: Steps, files: Iterable[int], on_tally: Callable[[Tally], None] = lambda _: None
 ) -> Iterator[pa.RecordBatch]:
     """The successors of the states of some files, each key of a chunk once. Raises `OutgrownError` if keys overflow."""
     packing = Packing(task.bits)
     for here, rows in task.chunks(steps, files):
-        found = list(steps.successors(rows, paid=task.paid))
-        if not packing.fits([len(cell.ids) for cell in steps.space.cells]):
-            raise OutgrownError
+        found, base = find_successors(steps, packing, rows, paid=task.paid)
         on_tally(steps.tally(found, here, rows, paid=task.paid))
-        base, number, columns = packing.keys(rows), 0, []
+        number, columns = 0, []
         for one in found:
             keys = one.keys(packing, base, rows)
             for group, cost in ((NOW, FREE), (LATER, PAID)):

@@ -195,7 +195,6 @@ class Tables:
         self.part = part
         self._held: dict[str, list[Any]] = {}
         self._writers: dict[str, tuple[parquet.ParquetWriter, Path]] = {}
-        self._records: list[_Records] = []
         self._record_rows = 0
 
     def add(self, name: str, rows: Iterable[Any]) -> None:
@@ -206,10 +205,11 @@ class Tables:
                 self._flush(name)
 
     def add_records(self, group: str, chunk: Chunk, rows: Sequence[Row], key: Key | None) -> None:
-        self._records.append(_Records(chunk, group or chunk.group, key, rows))
+        self._held.setdefault("records", []).append(_Records(chunk, group or chunk.group, key, rows))
         self._record_rows += len(rows)
         if self._record_rows >= RECORD_ROWS:
-            self._flush_records()
+            self._flush("records")
+            self._record_rows = 0
 
     def __enter__(self) -> Self:
         return self
@@ -223,7 +223,6 @@ class Tables:
 
     def _complete(self) -> None:
         """Writes buffered rows and renames the parts."""
-        self._flush_records()
         for name in sorted(self._held):
             self._flush(name)
         for writer, path in self._writers.values():
@@ -241,22 +240,12 @@ class Tables:
         self._writers = {}
 
     def _flush(self, name: str) -> None:
-        rows = self._held.pop(name, [])
-        if rows:
-            self._write(name, rows)
-
-    def _flush_records(self) -> None:
-        if self._records:
-            self._write("records", self._records)
-            self._records, self._record_rows = [], 0
-
-    def _write(self, name: str, rows: Sequence[Any]) -> None:
         if name not in self._writers:
             folder = self.work / f"{name}.parquet"
             folder.mkdir(exist_ok=True)
             path = folder / f".part-{self.part:05}-{uuid4().hex}"
             self._writers[name] = parquet.ParquetWriter(path, _ALL[name].schema, compression="zstd"), path
-        self._writers[name][0].write_batch(_ALL[name].make(rows))
+        self._writers[name][0].write_batch(_ALL[name].make(self._held.pop(name)))
 
 
 def complete(work: Path, *, coordinators: bool) -> None:
