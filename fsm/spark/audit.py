@@ -60,8 +60,7 @@ class Result:
     @property
     def enough(self) -> bool:
         """Whether enough was understood, of all files and of each, for a verdict."""
-        enough: bool = self.inputs["enough"]
-        return enough
+        return bool(self.inputs["enough"])
 
     @property
     def bad(self) -> bool:

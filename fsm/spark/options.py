@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
+from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
@@ -14,9 +15,6 @@ if TYPE_CHECKING:
     from fsm.audit.findings import Finding
     from fsm.audit.lag import Lag, Measured
     from fsm.trace import Partition
-
-
-from pathlib import Path
 
 IN_PROCESS = "none"
 """The value of `master` for this process, without Spark."""

@@ -150,7 +150,7 @@ def judge(rows: Iterable[Sent], plan: Plan, part: int) -> Totals:
                 for row in own:
                     tables.add_records("", row.chunk, unpack(row.chunk.packed), None)
             elif plan.options.judges(key):
-                names = _topic_names(plan) if names is None else names
+                names = read_names(plan.names) if names is None else names
                 _judge_group(key, own, plan, names, _GroupObserver(totals, tables))
             else:
                 totals.add_other_group(key)
@@ -179,10 +179,11 @@ def _add(found: Sequence[Finding], incidents: Sequence[Incident], totals: Totals
     tables.add("incidents", incidents)
 
 
-def _topic_names(plan: Plan) -> dict[str, str]:
+def read_names(folder: Path) -> dict[str, str]:
+    """Topic names by topic id, from all files of a folder."""
     names: dict[str, str] = {}
-    for path in sorted(plan.names.glob("*.json")):
-        add_topic_names(names, json.loads(path.read_text(encoding="utf-8")))
+    for path in sorted(folder.glob("*.json")):
+        add_topic_names(names, json.loads(path.read_bytes()))
     return names
 
 

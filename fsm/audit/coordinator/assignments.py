@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
+from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
 from fsm.audit.rows import NOWHERE, Place
@@ -247,9 +248,8 @@ def _same(old: Assignment, new: Assignment) -> bool:
     """Whether they are equal; targets without epoch, because a stored target does not have it."""
     if old.which is AssignmentKind.TARGET:
         return old.partitions == new.partitions
-    return (old.machine, old.state, old.epoch, old.partitions, old.revoked) == (
-        new.machine, new.state, new.epoch, new.partitions, new.revoked,
-    )  # fmt: skip
+    values = attrgetter("machine", "state", "epoch", "partitions", "revoked")
+    return bool(values(old) == values(new))
 
 
 def _is_over(own: Assignment, state: TraceRecord) -> bool:

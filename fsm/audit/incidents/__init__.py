@@ -119,12 +119,7 @@ class _Episode:
     key: str
     core: list[Finding]
     also: list[Finding] = field(default_factory=list)
-    start_ms: int = 0
     end_ms: int = 0
-
-    @property
-    def findings(self) -> list[Finding]:
-        return [*self.core, *self.also]
 
 
 class _Remaining:
@@ -169,7 +164,7 @@ def _find_cores(rule: Rule, remaining: _Remaining, lives: MemberLives, seesaws: 
         remaining.take(number, one)
         episode = last.get(key)
         if episode is None or one.start_ms - episode.end_ms > within_ms:
-            episode = last[key] = _Episode(rule, key, [], start_ms=one.start_ms, end_ms=one.end_ms)
+            episode = last[key] = _Episode(rule, key, [], end_ms=one.end_ms)
             found.append(episode)
         episode.core.append(one)
         episode.end_ms = max(episode.end_ms, one.end_ms)
@@ -240,7 +235,7 @@ class _Shown(NamedTuple):
 
 
 def _incident(episode: _Episode, lives: MemberLives) -> Incident:
-    rule, own = episode.rule, sorted(episode.findings, key=rank_finding)
+    rule, own = episode.rule, sorted([*episode.core, *episode.also], key=rank_finding)
     root, worst = min(episode.core, key=_worst), min(own, key=_worst)
     cause = rule.cause or root.cause
     step = step_of(root, cause)

@@ -20,9 +20,11 @@ from fsm.audit.live.changes import Change
 from fsm.audit.reading.routing import BY_GROUP, Sent, in_order_of
 from fsm.spark.live import plan
 from fsm.spark.live.judging import Judge
+from fsm.spark.live.known_files import Offsets
 from fsm.spark.live.reading import Kept, choose, reader_of
 from fsm.spark.live.sink import Counts, Sink, in_order
 from fsm.spark.options import Followed
+from fsm.spark.pipeline import read_names
 from fsm.spark.sources import Source
 
 
@@ -50,9 +52,8 @@ class LocalBatches:
     def recover(self, found: Iterable[Source]) -> list[Change]:
         """Completes an interrupted batch, and returns its alarms."""
         alarms = []
-        for id_, offsets, changes in self.store.execute("select * from batch order by id desc limit 2").fetchall()[
-            ::-1
-        ]:
+        last = self.store.execute("select * from batch order by id desc limit 2").fetchall()
+        for id_, offsets, changes in reversed(last):
             if changes is None:
                 end = plan.from_json(json.loads(offsets))
                 alarms += self._run_batch(id_, self._offsets(id_ - 1), end, _paths(found))
@@ -64,29 +65,31 @@ class LocalBatches:
     def run(self, found: Iterable[Source]) -> list[Change] | None:
         """Runs a batch, and returns its alarms; None if nothing is new."""
         sources = list(found)
-        (last,) = self.store.execute("select max(id) from batch").fetchone()
-        before = {} if last is None else self._offsets(last)
+        last = self._last()
+        before = self._offsets(last)
         after = plan.advance(before, sources)
         if after == before:
             return None
-        number = 0 if last is None else last + 1
+        number = last + 1
         self.at("planned")
         self.store.execute("insert into batch values (?, ?, null)", (number, json.dumps(plan.to_json(after))))
         self.at("begun")
         return self._run_batch(number, before, after, _paths(sources))
 
     @property
-    def offsets(self) -> plan.Offsets:
-        (last,) = self.store.execute("select max(id) from batch").fetchone()
-        return {} if last is None else self._offsets(last)
+    def offsets(self) -> Offsets:
+        return self._offsets(self._last())
 
-    def _offsets(self, number: int) -> plan.Offsets:
+    def _last(self) -> int:
+        """The number of the last batch; -1 if there is none."""
+        (last,) = self.store.execute("select coalesce(max(id), -1) from batch").fetchone()
+        return int(last)
+
+    def _offsets(self, number: int) -> Offsets:
         row = self.store.execute("select offsets from batch where id = ?", (number,)).fetchone()
         return {} if row is None else plan.from_json(json.loads(row[0]))
 
-    def _run_batch(
-        self, number: int, before: plan.Offsets, after: plan.Offsets, paths: Mapping[str, Path]
-    ) -> list[Change]:
+    def _run_batch(self, number: int, before: Offsets, after: Offsets, paths: Mapping[str, Path]) -> list[Change]:
         parts = plan.parts(before, after, paths)
         rows: list[Sent] = []
         for part in parts:
@@ -95,7 +98,7 @@ class LocalBatches:
         now_ms = self.now_ms()
         states: list[tuple[str, bytes, int]] = []
         changes: list[Change] = []
-        names = self.kept.names()
+        names = read_names(self.kept.names)
         for key, own in groupby(in_order_of(rows, BY_GROUP), key=attrgetter("key")):
             found = self.store.execute("select value from state where key = ?", (key,)).fetchone()
             judged = self.judge.take(key, None if found is None else found[0], own, names, now_ms)

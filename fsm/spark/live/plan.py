@@ -13,9 +13,18 @@ from typing import Any
 
 from fsm.audit.hygiene.rotation import find_missing, stem
 from fsm.audit.live.growth import Growth, find_last_end
-from fsm.spark.live.known_files import AWAY, HEAD, Look, find_copies, is_stale, look_at, recognise, tail_of
-from fsm.spark.live.known_files import Offset as Offset  # noqa: PLC0414  a part of the plan
-from fsm.spark.live.known_files import Offsets as Offsets  # noqa: PLC0414
+from fsm.spark.live.known_files import (
+    AWAY,
+    HEAD,
+    Look,
+    Offset,
+    Offsets,
+    find_copies,
+    is_stale,
+    look_at,
+    recognise,
+    tail_of,
+)
 from fsm.spark.options import CHECKPOINT, TOPICS
 from fsm.spark.sources import Source
 

@@ -23,10 +23,12 @@ from fsm.audit.reading.routing import Sent
 from fsm.errors import FsmError
 from fsm.spark.live import plan
 from fsm.spark.live.judging import Judge
+from fsm.spark.live.known_files import Offsets
 from fsm.spark.live.reading import Kept
 from fsm.spark.live.sink import Counts, Sink, in_order
 from fsm.spark.live.source import NAME, LogSource, find_files, settings
 from fsm.spark.options import Followed
+from fsm.spark.pipeline import read_names
 
 STATE_SETTINGS = {
     "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state"
@@ -41,7 +43,7 @@ _STATE = "value binary"
 def start(
     spark: SparkSession,
     followed: Followed,
-    on_batch: Callable[[plan.Offsets, list[Change]], None],
+    on_batch: Callable[[Offsets, list[Change]], None],
     sink: Sink,
     failed: list[FsmError],
 ) -> Any:
@@ -110,13 +112,13 @@ def _rows(frames: Iterable[pd.DataFrame]) -> Iterator[Sent]:
 
 def _names(checkpoint: Path) -> dict[str, str]:
     """Topic names by topic id, cached until a file adds some."""
-    folder = checkpoint / "names"
-    return _names_at(checkpoint, folder.stat().st_mtime_ns if folder.exists() else 0)
+    folder = Kept(checkpoint).names
+    return _names_at(folder, folder.stat().st_mtime_ns if folder.exists() else 0)
 
 
 @lru_cache(maxsize=2)
-def _names_at(checkpoint: Path, _changed_ns: int) -> dict[str, str]:
-    return dict(Kept(checkpoint).names())
+def _names_at(folder: Path, _changed_ns: int) -> dict[str, str]:
+    return read_names(folder)
 
 
 def read_committed(checkpoint: Path) -> int:
@@ -124,12 +126,12 @@ def read_committed(checkpoint: Path) -> int:
     return max((int(path.name) for path in (checkpoint / "spark" / "commits").glob("[0-9]*")), default=-1)
 
 
-def read_reached(checkpoint: Path, number: int) -> plan.Offsets:
+def read_reached(checkpoint: Path, number: int) -> Offsets:
     """The offsets of a batch; empty for -1."""
     return _reach(checkpoint / "spark" / "offsets" / str(number)) if number >= 0 else {}
 
 
-def _reach(path: Path) -> plan.Offsets:
+def _reach(path: Path) -> Offsets:
     """The offsets of a batch, from Spark's offset log."""
     document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8").splitlines()[2])
     return plan.from_json(document)

@@ -7,11 +7,10 @@ atomically.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.live import blobs
 from fsm.audit.live.growth import FileReader, FileState, FileUpdate
 from fsm.audit.reading.piece import PieceSummary
@@ -30,6 +29,11 @@ class Kept:
 
     folder: Path
 
+    @property
+    def names(self) -> Path:
+        """The folder of topic names, from all files so far."""
+        return self.folder / "names"
+
     @collecting.collect_rarely()
     def read(self, part: Part, reader: FileReader) -> FileUpdate:
         """Reads a part of a file. Repeatable as long as the file exists."""
@@ -38,15 +42,8 @@ class Kept:
         write(self._path(part.after), blobs.pack(update.state))
         if update.names:
             name = f"{part.after.partition('-')[0]}.json"
-            write(self.folder / "names" / name, json.dumps(update.names, sort_keys=True).encode())
+            write(self.names / name, json.dumps(update.names, sort_keys=True).encode())
         return update
-
-    def names(self) -> Mapping[str, str]:
-        """Topic names by topic id, from all files so far."""
-        names: dict[str, str] = {}
-        for path in sorted((self.folder / "names").glob("*.json")):
-            add_topic_names(names, json.loads(path.read_bytes()))
-        return names
 
     def summaries(self, offsets: Offsets) -> Iterator[PieceSummary]:
         """The summary of each file whose state exists."""

@@ -71,7 +71,8 @@ class Sink:
                 self.alarms.add(batch, alarms)
             write(self.out / METRICS, "".join(self._metrics(batch, counts)).encode())
             if changes or self.batch < 0:
-                self._write_standing(batch)
+                findings = [one.to_json() for one in self.versions.values()]
+                write(self.out / STANDING, (json.dumps({"batch": batch, "findings": findings}) + "\n").encode())
         except (OSError, sqlite3.Error) as problem:
             reason = getattr(problem, "strerror", None) or str(problem)
             text = f"findings cannot be written: {reason}; run the same command again to resume"
@@ -97,10 +98,6 @@ class Sink:
         except FileNotFoundError:
             return -1, {}
         return known["batch"], {one["id"]: from_json(one) for one in known["findings"]}
-
-    def _write_standing(self, batch: int) -> None:
-        findings = [one.to_json() for one in self.versions.values()]
-        write(self.out / STANDING, (json.dumps({"batch": batch, "findings": findings}) + "\n").encode())
 
     # -- alarms ---------------------------------------------------------------------------------------------
 
