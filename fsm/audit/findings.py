@@ -235,20 +235,8 @@ def finding(
     given = tuple(partitions)
     if any(topic.startswith(UNIT) for topic, _ in given):
         kind, given = UNIT_KINDS.get(kind, kind), tuple(map(unit, given))
-    return Finding(
-        kind,
-        SEVERITY[kind],
-        group,
-        member,
-        start_ms,
-        end_ms,
-        by_partition(given),
-        cause,
-        summary,
-        shown,
-        "",
-        tuple(others),
-    )
+    about = SEVERITY[kind], group, member, start_ms, end_ms, by_partition(given), cause, summary
+    return Finding(kind, *about, shown, others=tuple(others))
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:

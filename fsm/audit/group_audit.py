@@ -20,7 +20,7 @@ from fsm.audit.findings import Evidence, Finding, in_order, with_ids
 from fsm.audit.follower import Row
 from fsm.audit.group import Rebalance, judge, rebalances
 from fsm.audit.group.coverage import Coverage, find_coverage
-from fsm.audit.hygiene.identity import Facts, Key, identify
+from fsm.audit.hygiene.identity import Facts, Key, identify, list_sources
 from fsm.audit.hygiene.rotation import Missing
 from fsm.audit.limits import Limits
 from fsm.audit.member.member_follower import MemberFollower, SharedFollower
@@ -119,12 +119,9 @@ def _member_rows(
     names: Mapping[str, str],
     observer: Observer,
 ) -> Iterator[Row]:
-    owned: dict[Key, list[tuple[Source, int]]] = {}
-    for source, key in sorted(keys.items()):
-        owned.setdefault(key._replace(rank=0), []).append((source, key.rank))
-    for key, sources in sorted(owned.items()):
+    for key, sources in sorted(list_sources(keys).items()):
         follower = follower_of(key, *about)
-        for found in records.in_time(sources):
+        for found in records.in_time(sources.items()):
             seen = found._replace(record=with_known_names(found.record, names)) if names else found
             observer.see(key.member, seen)
             yield from follower.see(seen)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import as_file, files
+from operator import attrgetter
 from pathlib import Path
 
-from fsm.audit.local import Options, audit_files
+from fsm.audit.local import audit_files
 from fsm.audit.report.highlights import MEMBER_ID_END
-from fsm.audit.rows import GroupRows, Seen
+from fsm.audit.rows import GroupRows, Seen, group_by
 from fsm.audit.wording import UNIT, unit
 from fsm.connect.units import Unit
 from fsm.logs.programs.connect_worker import MACHINE
@@ -22,9 +23,9 @@ MARGIN_MS = 2_000
 """Time shown before and after the delay."""
 
 
-def of_files(paths: Iterable[Path], options: Options | None = None) -> dict[str, Picture]:
+def of_files(paths: Iterable[Path]) -> dict[str, Picture]:
     """The picture of every group in some log files. Raises `OSError` for a file that cannot be read."""
-    audit = audit_files(paths, options)
+    audit = audit_files(paths)
     connect = [seen for seen in audit.seen if seen.record.machine == MACHINE]
     workers = {seen.record.group for seen in connect}
     rows = audit.rows
@@ -36,14 +37,9 @@ def of_consumers(rows: GroupRows) -> Picture:
     """The picture of one group of consumers, as their applications saw it; each epoch when it was first printed."""
     bars = (Bar(Partition(r.topic, r.partition), r.member, r.start_ms, r.end_ms) for r in rows.intervals)
     stays = (Stay(life.member, life.start_ms, life.end_ms) for life in rows.lives)
-    first: dict[int, Mark] = {}
     word = "epoch" if any(life.protocol == "consumer" for life in rows.lives) else "generation"
-    for one in rows.rebalances:
-        if one.epoch is not None:
-            mark = Mark(one.start_ms, one.epoch, word=word)
-            first[one.epoch] = min(mark, first.get(one.epoch, mark))
-    marks = (first[epoch] for epoch in sorted(first))
-    return picture(bars, stays, marks, workers_head="Consumers", units_head="Partitions")
+    marks = (Mark(one.start_ms, one.epoch, word=word) for one in rows.rebalances if one.epoch is not None)
+    return picture(bars, stays, _first(marks), workers_head="Consumers", units_head="Partitions")
 
 
 def of_workers(group: str, rows: GroupRows, records: Sequence[Seen]) -> Picture:
@@ -58,7 +54,7 @@ def of_workers(group: str, rows: GroupRows, records: Sequence[Seen]) -> Picture:
         if row.topic.startswith(UNIT) and row.member in workers  # others are intervals without owner
     ]
     stays = [Stay(_name(life.member), life.start_ms, life.end_ms) for life in lives]
-    return picture(bars, stays, _rounds(records))
+    return picture(bars, stays, _first(_rounds(records)))
 
 
 def shipped_pictures() -> Iterator[tuple[str, bytes]]:
@@ -73,15 +69,17 @@ def shipped_pictures() -> Iterator[tuple[str, bytes]]:
 
 
 def _rounds(records: Iterable[Seen]) -> Iterator[Mark]:
-    """Each generation once, when the first worker printed it."""
-    first: dict[int, Mark] = {}
     for record, _ in records:
         if record.kind is Kind.TARGET and record.epoch is not None:
             settings = record.settings
             leader = _name(MEMBER_ID_END.sub("", settings.get("leader", "")))
-            mark = Mark(record.ts_ms, record.epoch, leader, int(settings.get("delay_ms", "0")))
-            first[record.epoch] = min(mark, first.get(record.epoch, mark))
-    yield from (first[generation] for generation in sorted(first))
+            yield Mark(record.ts_ms, record.epoch, leader, int(settings.get("delay_ms", "0")))
+
+
+def _first(marks: Iterable[Mark]) -> list[Mark]:
+    """Each generation once, when the first worker or consumer printed it."""
+    by_generation = group_by(marks, attrgetter("generation"))
+    return [min(own) for _, own in sorted(by_generation.items())]
 
 
 def _name(text: str) -> str:

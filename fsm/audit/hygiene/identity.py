@@ -162,6 +162,12 @@ def identify(facts: Iterable[Facts]) -> dict[Source, Key]:
     return keys | _find_writers(known, keys)
 
 
+def list_sources(keys: Mapping[Source, Key]) -> dict[Key, dict[Source, int]]:
+    """The sources of each member, whose key here has no rank, with the ranks of their logs."""
+    own = group_by(keys, lambda source: keys[source]._replace(rank=0))
+    return {member: {source: keys[source].rank for source in sources} for member, sources in own.items()}
+
+
 _EMBEDDED = re.compile(r"^connector-(?:consumer|adminclient)-|-(?:configs|offsets|statuses)$")
 """Client ids of clients inside a Connect worker. Records without a client id belong to other writers of the file, if
 there are any."""
@@ -222,7 +228,7 @@ def _are_processes(facts: Sequence[Facts]) -> bool:
     if not _may_be_processes(facts):
         return False
     ids = _ids_of_programs(facts)
-    spans = _spans((fact.member_id, fact) for fact in facts if fact.member_id)
+    spans = _spans_of_ids(facts)
     certain = not any(fact.program.startswith(MAYBE) for fact in facts)
     enclosed = _is_nameless(facts[0].client_id)
     return certain or (
@@ -248,9 +254,8 @@ _MOST_PROGRAMS = 1000
 
 
 def members(group: str, client_id: str, facts: Sequence[Facts], log_of: Mapping[Source, _Log]) -> dict[_Log, Key]:
-    logs = _spans((log_of[f.source], f) for f in facts)
-    ids = _spans((f.member_id, f) for f in facts if f.member_id)
     facts_of = group_by(facts, lambda fact: log_of[fact.source])
+    logs, ids = _spans(facts_of), _spans_of_ids(facts)
     holds = {log: {fact.member_id for fact in own} - {""} for log, own in facts_of.items()}
     nameless = _is_nameless(client_id)
     shared = {log for log in logs if _at_once(holds[log], ids, enclosed=nameless)}
@@ -261,16 +266,14 @@ def members(group: str, client_id: str, facts: Sequence[Facts], log_of: Mapping[
     started_once = not nameless and sum(f.starts for f in facts) == 1 and not _at_once(set(ids), ids)
     if not apart or started_once:
         return _rank_logs({log: Key(group, client_id, shared=bool(shared)) for log in logs}, logs)
-    keys = {}
-    for own, label in zip(joined, _label([own[0] for own in joined]), strict=True):
-        for log in own:
-            keys[log] = Key(group, f"{client_id} ({label})", shared=not shared.isdisjoint(own))
-    return _rank_logs(keys, logs)
+    labelled = zip(joined, _label([own[0] for own in joined]), strict=True)
+    named = ((own, Key(group, f"{client_id} ({label})", not shared.isdisjoint(own))) for own, label in labelled)
+    return _rank_logs({log: key for own, key in named for log in own}, logs)
 
 
 def _may_share(facts: Sequence[Facts]) -> bool:
     """Whether the programs of a log may be processes that ran at the same time."""
-    programs = _spans((fact.program, fact) for fact in facts if fact.program)
+    programs = _spans(group_by((fact for fact in facts if fact.program), attrgetter("program")))
     return _may_be_processes(facts) and _at_once(programs, programs)
 
 
@@ -289,12 +292,14 @@ def _rank_logs(keys: Mapping[_Log, Key], logs: Mapping[_Log, _Span]) -> dict[_Lo
     return out
 
 
-def _spans(named: Iterable[tuple[_T, Facts]]) -> dict[_T, _Span]:
-    found: dict[_T, _Span] = {}
-    for name, fact in named:
-        span = found.get(name, _Span(fact.first_ms, fact.last_ms))
-        found[name] = _Span(min(span.first_ms, fact.first_ms), max(span.last_ms, fact.last_ms))
-    return found
+def _spans(named: Mapping[_T, Sequence[Facts | _Span]]) -> dict[_T, _Span]:
+    return {
+        name: _Span(min(one.first_ms for one in own), max(one.last_ms for one in own)) for name, own in named.items()
+    }
+
+
+def _spans_of_ids(facts: Iterable[Facts]) -> dict[str, _Span]:
+    return _spans(group_by((fact for fact in facts if fact.member_id), attrgetter("member_id")))
 
 
 def _at_once(names: Iterable[_T], spans: Mapping[_T, _Span], *, enclosed: bool = False) -> bool:
@@ -315,9 +320,7 @@ def _overlap(joined: Sequence[Sequence[_Log]], logs: Mapping[_Log, _Span]) -> bo
     """Whether two of the sets overlap in time; logs without timestamps may always overlap."""
     if any(logs[log].last_ms == UNDATED_MS for own in joined for log in own):
         return True
-    spans = {
-        own[0]: _Span(min(logs[one].first_ms for one in own), max(logs[one].last_ms for one in own)) for own in joined
-    }
+    spans = _spans({own[0]: [logs[log] for log in own] for own in joined})
     return _at_once(spans, spans)
 
 

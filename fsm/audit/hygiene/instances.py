@@ -267,11 +267,8 @@ class ConsumerInstances:
         """Whether the record is the first of its file, and a rotated file before that is missing."""
         process = self.process
         begins = process.number < 0 or process.closed_ms is not None or seen.record.kind is Kind.STARTED
-        return (
-            not begins
-            and is_hole(self.gone, process.last.place.file, seen.place.file)
-            and not self.order.has_file(seen)
-        )
+        file = seen.place.file
+        return not begins and is_hole(self.gone, process.last.place.file, file) and file not in self.order.files
 
     def _missing_file(self, seen: Seen) -> Finding:
         last, end_ms = self.process.last, seen.record.ts_ms

@@ -105,9 +105,6 @@ class LineOrder:
         """Whether a line of the file is above a line that is older by more than `CLOCK_MS`."""
         return self.files[file].back_ms > CLOCK_MS
 
-    def has_file(self, seen: Seen) -> bool:
-        return seen.place.file in self.files
-
     def is_shuffled(self, file: str) -> bool:
         return self.files[file].shuffled
 

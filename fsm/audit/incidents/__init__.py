@@ -402,8 +402,8 @@ class MemberLives:
 
     def longest_ms(self, name: str) -> int:
         """The highest value of a setting in milliseconds in the logs; Kafka's default if it was not logged."""
-        values = (_read_setting_ms(life, name) for own in self.by_member.values() for life in own)
-        return max((ms for ms in values if ms is not None), default=DEFAULTS_MS[name])
+        values = (_read_setting(life, name) for own in self.by_member.values() for life in own)
+        return max((int(text) for text in values if text.isdecimal()), default=DEFAULTS_MS[name])
 
     def logs_each_heartbeat(self, member: str, ts_ms: int) -> bool:
         """Whether the member was then a KIP-848 member that prints each abandoned heartbeat, as Java's do."""
@@ -464,8 +464,3 @@ def _overlaps(lives: Sequence[Life]) -> Iterator[_Shared]:
 def _read_setting(life: Life, name: str) -> str:
     """The value of a setting in the log of a life; empty if not logged."""
     return life.instance_id if name == INSTANCE_ID else life.settings.get(name, "")
-
-
-def _read_setting_ms(life: Life, name: str) -> int | None:
-    text = _read_setting(life, name)
-    return int(text) if text.isdecimal() else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import pickle
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from operator import attrgetter
 from typing import Any, BinaryIO
@@ -70,12 +70,8 @@ def rename(data: bytes, names: Mapping[str, str]) -> bytes:
     return dump(values, lines)
 
 
-def _values_of(kind: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
-    return attrgetter(*(f.name for f in fields(kind)))
-
-
 _ROWS = {
-    kind: _values_of(kind)
+    kind: attrgetter(*(f.name for f in fields(kind)))
     for kind in (
         Interval,
         Subscription,

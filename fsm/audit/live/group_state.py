@@ -16,7 +16,7 @@ from typing import Any
 
 from fsm.audit.findings import Finding, with_ids
 from fsm.audit.group_audit import GroupAudit, Observer, follower_of, judge_rows
-from fsm.audit.hygiene.identity import Facts, Key, identify
+from fsm.audit.hygiene.identity import Facts, Key, identify, list_sources
 from fsm.audit.hygiene.rotation import Missing, stem
 from fsm.audit.intervals import group_by_partition, merge_spans
 from fsm.audit.limits import Limits
@@ -238,9 +238,6 @@ class GroupState:
         A member with dropped records keeps its name. If it turns out to be several members, or part of another one, its
         rows so far stay, and the other members begin where it ended.
         """
-        owned: dict[Key, dict[Source, int]] = {}
-        for source, key in keys.items():
-            owned.setdefault(key._replace(rank=0), {})[source] = key.rank
         homes = [
             sorted({keys[source]._replace(rank=0) for source in one.sources if source in keys}) for one in self.members
         ]
@@ -261,7 +258,7 @@ class GroupState:
                     one.end(lines)
                 if not one.sources:
                     ended.append(one)
-        for key, sources in owned.items():
+        for key, sources in list_sources(keys).items():
             one = active.setdefault(key, MemberState(key, sources, dropped_ms=began_ms.get(key, -1)))
             if one.is_whole and any(sources.get(source) != rank for source, rank in one.sources.items()):
                 one.restart()

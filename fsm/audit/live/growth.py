@@ -34,7 +34,6 @@ from fsm.audit.reading.routing import COORDINATOR, FACTS, MEMBER, OF_FILE, SUMMA
 from fsm.audit.reading.scanning import Scanner
 from fsm.logs import Format
 from fsm.logs.layouts.samples import NOTHING, Learned, learn_beginning
-from fsm.logs.reading.blocks import Words
 from fsm.logs.reading.entries import ENTRY_LIMIT
 from fsm.logs.reading.opening import is_packed
 from fsm.logs.reading.pieces import WHOLE, GrowingReader, Piece
@@ -118,13 +117,12 @@ class FileReader:
 
     def read_new(self, before: FileState | None, growth: Growth) -> FileUpdate:
         """Reads a file with the state `before` up to its new size. Read errors are in the summary."""
+        if growth.over and before is not None:
+            return _rename(before, growth)
         if growth.over:
-            return (
-                _rename(before, growth)
-                if before is not None
-                else FileUpdate(FileState(), [_send_summary(growth, [])], {})
-            )
-        learned = None if _is_whole(growth.path) else self._learn(growth)
+            return FileUpdate(FileState(), [_send_summary(growth, [])], {})
+        about = growth.path, growth.learned_size, growth.modified_ms
+        learned = None if _is_whole(growth.path) else _learn(*about, self.formats)
         layout = _WHOLE if learned is None or learned.whole else _describe(learned, growth.modified_ms)
         if before is not None and _is_known(before, growth, layout):
             return FileUpdate(before, [], {})
@@ -138,9 +136,6 @@ class FileReader:
         update = self._read(FileState(layout=layout, groups=groups, open_groups=groups), growth, learned)
         assert update is not None  # noqa: S101  no row was sent to another group before
         return update
-
-    def _learn(self, growth: Growth) -> Learned:
-        return _learn(growth.path, growth.learned_size, growth.modified_ms, self.formats)
 
     def _read(self, before: FileState, growth: Growth, learned: Learned | None) -> FileUpdate | None:
         """The update; None if records were sent to a wrong group before."""
@@ -165,7 +160,8 @@ class FileReader:
             end = reader.upto = find_last_end(growth.path, before.settled, size)
         reader.piece = reader.piece._replace(end=end)
         records = _records(growth, reader.piece)
-        scanner = Scanner(reader, self._signs, self.zone, open_end=not reader.by_streams)
+        signs = signs_of_formats(self.formats)
+        scanner = Scanner(reader, signs, self.zone, open_end=not reader.by_streams)
         take_scanned(scanner, summary, records)
         if scanner.left_out:
             end, summary.lines = scanner.left_out.offset, scanner.left_out.number - 1
@@ -182,12 +178,8 @@ class FileReader:
         )
         rest = GrowingReader(Piece(growth.path, end, size), self.formats, learned, state.lines, size)
         last, whole = _records(growth, rest.piece), deepcopy(summary)
-        take_scanned(Scanner(rest, self._signs, self.zone), whole, last)
+        take_scanned(Scanner(rest, signs, self.zone), whole, last)
         return state, settled, last.of_piece(whole)
-
-    @property
-    def _signs(self) -> Words:
-        return signs_of_formats(self.formats)
 
 
 def _is_known(before: FileState, growth: Growth, layout: str) -> bool:

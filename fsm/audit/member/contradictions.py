@@ -87,19 +87,16 @@ class Epochs(InstanceFollower):
             yield from self._check_out_of_group(known)
             return
         interleaved = self.consumer.interleaved
-        slack_ms = REORDER_MS if interleaved else slack_ms
-        before = self.epoch
-        if before is not None and not (interleaved or at.joins(before[1])):
-            before = None
-        back = before is not None and epoch < before[0]
-        if before is not None and back and at.ts_ms - before[1].ts_ms < slack_ms:
-            return
-        if before is None or epoch != before[0]:
+        if self.epoch is None or epoch > self.epoch[0] or not (interleaved or at.joins(self.epoch[1])):
             self.epoch = epoch, at
-        if before is not None and back:
-            summary = f"the epoch of {self.consumer.member} went back from {before[0]} to {epoch} without a new join"
-            start_ms = before[1].ts_ms if at.ts_ms - before[1].ts_ms < SETTLED_MS else at.ts_ms
-            yield self.consumer.contradiction(summary, before[1], at, span_ms=(start_ms, at.ts_ms))
+            return
+        before, line = self.epoch
+        later_ms = at.ts_ms - line.ts_ms
+        if epoch < before and later_ms >= (REORDER_MS if interleaved else slack_ms):
+            self.epoch = epoch, at
+            summary = f"the epoch of {self.consumer.member} went back from {before} to {epoch} without a new join"
+            start_ms = line.ts_ms if later_ms < SETTLED_MS else at.ts_ms
+            yield self.consumer.contradiction(summary, line, at, span_ms=(start_ms, at.ts_ms))
 
     def _check_out_of_group(self, known: Known) -> Findings:
         """The epoch is of a join or a leave: a contradiction while it is a member."""

@@ -358,15 +358,13 @@ def _near(one: CoordinatorRecord, stall: _Stall) -> bool:
 
 def _find_claimed(found: Finding, group: _Group) -> Finding | None:
     """The finding, if the partition was unclaimed for most of its time."""
+    partition = found.partitions[0]
     for one in group.unclaimed:
         shared_ms = min(one.end_ms or 0, found.end_ms) - max(one.start_ms, found.start_ms)
-        if _is_about(one, found.partitions[0]) and 2 * shared_ms > found.end_ms - found.start_ms:
+        is_about = partition in one.partitions or partition[0] in one.topics
+        if is_about and 2 * shared_ms > found.end_ms - found.start_ms:
             return _as(_make_certain(found), one.cause, one.why, [one.place])
     return None
-
-
-def _is_about(one: Unclaimed, partition: Partition) -> bool:
-    return partition in one.partitions or partition[0] in one.topics
 
 
 def _find_never_claimed(known: Iterable[Finding], group: _Group) -> Iterator[Finding]:

@@ -47,6 +47,10 @@ class Unclaimed(NamedTuple):
     """Its members."""
 
 
+_Current = tuple[int, frozenset[Partition]]
+"""The epoch of a member's current assignment, and its partitions."""
+
+
 class _Held(NamedTuple):
     member_id: str
     partitions: frozenset[Partition]
@@ -68,7 +72,7 @@ def find_unclaimed(records: Iterable[CoordinatorRecord]) -> Iterator[Unclaimed]:
     group, found = _Group(), list[Unclaimed]()
     for ts_ms, step in groupby(records, lambda one: one.record.ts_ms):
         batch = list(step)
-        if found and group.has_progress(batch):
+        if found and any(group.is_progress(one.record) for one in batch):
             yield from (one._replace(end_ms=ts_ms) for one in found)
             found = []
         found += group.take(batch)
@@ -80,15 +84,12 @@ class _Group:
 
     def __init__(self) -> None:
         self.generation = self.before = _Generation(-1, {})
-        self.current: dict[str, tuple[int, frozenset[Partition]]] = {}
+        self.current: dict[str, _Current] = {}
         self.targets: dict[str, frozenset[Partition]] = {}
         self.topics: dict[str, frozenset[str]] = {}
 
-    def has_progress(self, records: Sequence[CoordinatorRecord]) -> bool:
+    def is_progress(self, record: TraceRecord) -> bool:
         """Whether there is a next generation or target."""
-        return any(self._is_progress(one.record) for one in records)
-
-    def _is_progress(self, record: TraceRecord) -> bool:
         match record.kind:
             case Kind.GROUP_STATE if record.machine == CLASSIC:
                 return record.next_state != "STABLE" or record.epoch not in (None, self.generation.epoch)
@@ -126,9 +127,7 @@ class _Group:
             case Kind.GROUP_STATE if record.machine == CONSUMER and record.next_state == "DEAD":
                 self.topics, self.targets, self.current = {}, {}, {}
 
-    def _begin(
-        self, states: Sequence[CoordinatorRecord], before: Mapping[str, tuple[int, frozenset[Partition]]]
-    ) -> list[Unclaimed]:
+    def _begin(self, states: Sequence[CoordinatorRecord], before: Mapping[str, _Current]) -> list[Unclaimed]:
         """Takes a stored generation, a new one or the current one again."""
         first, last = states[0].record, self.generation
         held = {
@@ -157,7 +156,7 @@ class _Group:
                     yield _leave_unclaimed(Cause.OWED_JOIN, one, withheld, why)
 
     def _find_forgotten(
-        self, states: Sequence[CoordinatorRecord], before: Mapping[str, tuple[int, frozenset[Partition]]]
+        self, states: Sequence[CoordinatorRecord], before: Mapping[str, _Current]
     ) -> Iterator[Unclaimed]:
         """W15: members whose assignment has more partitions than the consumer group sent them in this generation."""
         for one in states:
@@ -169,7 +168,7 @@ class _Group:
                 yield _leave_unclaimed(Cause.FORGOTTEN, one, missing, why)
 
     def _find_left_over(
-        self, states: Sequence[CoordinatorRecord], before: Mapping[str, tuple[int, frozenset[Partition]]]
+        self, states: Sequence[CoordinatorRecord], before: Mapping[str, _Current]
     ) -> Iterator[Unclaimed]:
         """W28, unless a member begins a rebalance: what the downgrade took from members that left is assigned to
         nobody. Only if the logs of all that stayed were read.

@@ -127,7 +127,8 @@ def recognise(before: Offsets, looked: Mapping[str, Look]) -> tuple[dict[str, st
     A file of which nothing was read counts as new when it has content.
     """
     kept: dict[str, str] = {}
-    places = {one.identity.removeprefix(AWAY): name for name, one in sorted(before.items(), key=_there_last)}
+    there_last = sorted(before, key=lambda name: (not before[name].is_away, name))
+    places = {before[name].identity.removeprefix(AWAY): name for name in there_last}
     for name, look in looked.items():
         old = places.get(look.identity)
         if old is not None and (before[old].size or not look.size) and _continues(before[old], look):
@@ -150,11 +151,6 @@ def recognise(before: Offsets, looked: Mapping[str, Look]) -> tuple[dict[str, st
             replaced.add(kept[name])
             kept[name] = old
     return kept, replaced
-
-
-def _there_last(item: tuple[str, Offset]) -> tuple[bool, str]:
-    """The sort key by which, of files with one identity, the existing one is last."""
-    return not item[1].is_away, item[0]
 
 
 def _find_missing(before: Offsets, kept: Mapping[str, str]) -> dict[str, Offset]:
