@@ -101,11 +101,6 @@ class Plan:
         return left
 
     @property
-    def totals(self) -> Totals:
-        """Empty totals."""
-        return Totals(self.options.min_understood)
-
-    @property
     def names(self) -> Path:
         """The folder for topic names from the first stage to the second, which begins after the end of the first."""
         return Path(self.work) / "names"
@@ -131,7 +126,7 @@ def read(jobs: Iterable[Job], plan: Plan, part: int) -> Iterator[Sent]:
 
 def judge(rows: Iterable[Sent], plan: Plan, part: int) -> Totals:
     """Judges the groups of the rows, which are sorted by key and kind, and writes their tables."""
-    totals = plan.totals
+    totals = Totals(plan.options.min_understood)
     names: dict[str, str] | None = None
     files: list[Finding] = []
     with Tables(Path(plan.work), part) as tables:
@@ -173,8 +168,7 @@ def _file_of(found: Finding) -> str:
 
 
 def _add(found: Sequence[Finding], incidents: Sequence[Incident], totals: Totals, tables: Tables) -> None:
-    totals.add_findings(found)
-    totals.add_incidents(incidents, found)
+    totals.add_findings(found, incidents)
     tables.add("findings", found)
     tables.add("incidents", incidents)
 
@@ -304,7 +298,7 @@ def run_on_spark(
         sent = sent.repartition(tasks, "file").sortWithinPartitions(*BY_FILE)
         sent = sent.mapInArrow(run_route, SCHEMA)
     by_group = sent.repartition(tasks, "key").sortWithinPartitions(*BY_GROUP)
-    totals = plan.totals
+    totals = Totals(plan.options.min_understood)
     begun: set[int] = set()
     with progress.watch(lambda: _share_done(spark, begun)):
         for row in by_group.mapInArrow(run_judge, "totals binary").collect():  # bounded, one per task

@@ -195,15 +195,12 @@ class Totals:
                 return
             self.dwell.setdefault(key, Durations()).add(one.dwell_ms)
 
-    def add_findings(self, findings: Iterable[Finding]) -> None:
-        self.kinds.update((one.kind.value, one.severity.value) for one in findings)
-
-    def add_incidents(self, incidents: Iterable[Incident], findings: Iterable[Finding]) -> None:
-        """Counts the incidents of a group, and keeps the worst with their worst findings."""
-        found = list(incidents)
-        self.sums.update(f"{one.severity} incidents" for one in found)
-        worst = nsmallest(FINDINGS, found, key=badness)
-        by_id = {one.id: one for one in findings} if worst else {}
+    def add_findings(self, findings: Iterable[Finding], incidents: Sequence[Incident]) -> None:
+        """Counts the findings and incidents of a group, and keeps the worst incidents with their worst findings."""
+        by_id = {one.id: one for one in findings}
+        self.kinds.update((one.kind.value, one.severity.value) for one in by_id.values())
+        self.sums.update(f"{one.severity} incidents" for one in incidents)
+        worst = nsmallest(FINDINGS, incidents, key=badness)
         self._keep(ReportedIncident(one, _choose_shown([by_id[found] for found in one.findings])) for one in worst)
 
     def _keep(self, more: Iterable[ReportedIncident]) -> None:

@@ -65,22 +65,19 @@ class _Delay:
     """Units with a `WAITS` interval."""
 
 
+@dataclass
 class Rounds:
-    """Follows one worker; `start_process` resets the state of one process."""
+    """Follows one process; `lag` and `joins` are those of the worker."""
 
-    def __init__(self, process: Process, limits: Limits) -> None:
-        self.limits = limits
-        self.lag = _Lag()
-        self.joins: list[At] = []
-        self.start_process(process)
-
-    def start_process(self, process: Process) -> None:
-        self.process = process
-        self.turn: At | None = None
-        """Begin of the current round."""
-        self.version = ""
-        self.held: set[Partition] = set()
-        self.delay: _Delay | None = None
+    process: Process
+    limits: Limits
+    lag: _Lag = field(default_factory=_Lag)
+    joins: list[At] = field(default_factory=list)
+    turn: At | None = None
+    """Begin of the current round."""
+    version: str = ""
+    held: set[Partition] = field(default_factory=set)
+    delay: _Delay | None = None
 
     def join(self, known: Known) -> Rows:
         at = known.at
@@ -180,16 +177,16 @@ class Rounds:
 
 
 class WorkerFollower(Follower):
-    """Follows one process; `config` and `rounds` are those of the worker and survive its processes."""
+    """Follows one process; its `config`, lag and joins are those of the worker and survive its processes."""
 
     def __init__(
         self, group: str, member: str, limits: Limits, begin: Begin, before: WorkerFollower | None = None
     ) -> None:
         self.limits = limits
         self.process = WorkerProcess(group, member, begin.number, begin.at, begin.whole, begin.at, protocol="connect")
-        self.config: ConfigTopic = ConfigTopic(group, member) if before is None else before.config
-        self.rounds: Rounds = Rounds(self.process, limits) if before is None else before.rounds
-        self.rounds.start_process(self.process)
+        self.config, self.rounds = ConfigTopic(group, member), Rounds(self.process, limits)
+        if before is not None:
+            self.config, self.rounds.lag, self.rounds.joins = before.config, before.rounds.lag, before.rounds.joins
         self.running = RunningUnits(self.process, self.config)
         self.path = TablePath(group, member)
         self.illegal: list[Finding] = []
