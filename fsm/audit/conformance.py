@@ -60,6 +60,6 @@ def find_illegal_transitions(hops: Iterable[ObservedTransition]) -> Iterator[Fin
 
 
 def _illegal(hop: ObservedTransition, what: str) -> Finding:
-    about = hop.group, hop.member, hop.ts_ms, hop.ts_ms
     summary = f"{hop.member} {what}; the table {hop.machine} has no such step"
-    return finding(FindingKind.ILLEGAL_TRANSITION, *about, summary=summary, places=[hop.place])
+    about = hop.group, hop.member, hop.ts_ms, hop.ts_ms, summary, [hop.place]
+    return finding(FindingKind.ILLEGAL_TRANSITION, *about)

@@ -217,17 +217,17 @@ class Finding:
         }
 
 
-def finding(
+def finding(  # noqa: PLR0917  # the columns of a finding
     kind: FindingKind,
     group: str,
     member: str,
     start_ms: int,
     end_ms: int,
-    *,
     summary: str,
+    places: Iterable[Place] = (),
+    *,
     partitions: Iterable[Partition] = (),
     cause: Cause = Cause.NONE,
-    places: Iterable[Place] = (),
     others: Iterable[str] = (),
 ) -> Finding:
     """A finding with its kind's severity, sorted partitions, and each place once, in the given order."""

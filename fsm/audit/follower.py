@@ -138,8 +138,8 @@ class Process:
         """A finding about this member, with its lines; from the first to the last of them if no time is given."""
         start_ms = shown[0].ts_ms if start_ms is None else start_ms
         end_ms = shown[-1].ts_ms if end_ms is None else end_ms
-        about, places = (self.group, self.member, start_ms, end_ms), [at.place for at in shown]
-        return finding(kind, *about, summary=summary, partitions=partitions, cause=cause, places=places)
+        about = self.group, self.member, start_ms, end_ms, summary, [at.place for at in shown]
+        return finding(kind, *about, partitions=partitions, cause=cause)
 
     def interval(
         self,

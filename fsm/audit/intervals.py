@@ -108,8 +108,7 @@ def finding_of_run(kind: FindingKind, group: str, run: Sequence[Part], summary: 
     first = run[0]
     about = group, first.old, min(part.start_ms for part in run), max(part.end_ms for part in run)
     partitions, others = [part.partition for part in run], filter(None, [first.new])
-    cause, places = first.cause, first.places
-    return finding(kind, *about, summary=summary, partitions=partitions, cause=cause, places=places, others=others)
+    return finding(kind, *about, summary, first.places, partitions=partitions, cause=first.cause, others=others)
 
 
 def split_runs(parts: Iterable[Part]) -> Iterator[list[Part]]:

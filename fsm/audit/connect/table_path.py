@@ -146,4 +146,4 @@ class TablePath:
         about = self.group, self.member, record.ts_ms, record.ts_ms
         summary = f"{self.member} printed {what} where the table {TABLE.name} has no way to it: it was in {names}"
         places = [place] if self.last is None else [self.last[1], place]
-        return finding(FindingKind.ILLEGAL_TRANSITION, *about, summary=summary, places=places)
+        return finding(FindingKind.ILLEGAL_TRANSITION, *about, summary, places)

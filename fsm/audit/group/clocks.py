@@ -115,4 +115,4 @@ def _finding(group: str, pairs: Sequence[tuple[_Arrival, _Arrival]], apart: Sequ
         f"--timezone, or audit the files of each zone alone; --clock-skew-ms {abs(apart_ms)} allows for "
         "a clock that is wrong"
     )
-    return finding(FindingKind.ILLEGAL_TRANSITION, *about, summary=summary, places=places).lower_severity()
+    return finding(FindingKind.ILLEGAL_TRANSITION, *about, summary, places).lower_severity()

@@ -109,6 +109,6 @@ def find_rebalance_storms(group: str, rebalances_: Iterable[MemberRebalance], li
 
 def _storm(group: str, member: str, window: Sequence[MemberRebalance]) -> Finding:
     start_ms, end_ms = window[0].start_ms, window[-1].end_ms
-    about, places = (group, member, start_ms, end_ms), [one.place for one in window[:5]]
+    about, shown = (group, member, start_ms, end_ms), [one.place for one in window[:5]]
     summary = f"{member} rebalanced {len(window)} times within {seconds(end_ms - start_ms)}"
-    return finding(FindingKind.REBALANCE_STORM, *about, summary=summary, cause=Cause.UNKNOWN, places=places)
+    return finding(FindingKind.REBALANCE_STORM, *about, summary, shown, cause=Cause.UNKNOWN)

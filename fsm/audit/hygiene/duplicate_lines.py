@@ -52,8 +52,8 @@ class DuplicateLines:
         if self.first is not None:
             lines = "line stands" if self.count == 1 else "lines stand"
             what = f"{self.count} {lines} in the logs of {self.member} twice, as if a log had been collected twice"
-            about, summary = (self.group, self.member, *self.span), f"{what}; each was read once"
-            yield finding(FindingKind.UNPARSED_LINES, *about, summary=summary, places=self.first)
+            summary = f"{what}; each was read once"
+            yield finding(FindingKind.UNPARSED_LINES, self.group, self.member, *self.span, summary, self.first)
 
     def _move_on(self) -> list[Seen]:
         left = self.together if len(self.together) < 2 else self._of_moment(self.together)

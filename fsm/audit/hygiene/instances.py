@@ -272,10 +272,10 @@ class ConsumerInstances:
 
     def _missing_file(self, seen: Seen) -> Finding:
         last, end_ms = self.process.last, seen.record.ts_ms
-        about, places = (self.group, self.member, last.ts_ms, end_ms), [last.place, seen.place]
+        places = [last.place, seen.place]
         what = f"what {self.member} did in these {seconds(end_ms - last.ts_ms)} is not known"
         summary = f"a rotated file between {last.place.file} and {seen.place.file} is missing: {what}"
-        return finding(FindingKind.UNPARSED_LINES, *about, summary=summary, places=places)
+        return finding(FindingKind.UNPARSED_LINES, self.group, self.member, last.ts_ms, end_ms, summary, places)
 
 
 class WorkerProcesses:

@@ -113,7 +113,7 @@ class LineOrder:
         about = self.group, self.member, known.start_ms, known.end_ms
         what = f"in the file of {self.member} {which} before what is up to {seconds(known.back_ms)} older"
         summary = f"{what}: lines were moved, or its clock was set back"
-        return finding(FindingKind.ILLEGAL_TRANSITION, *about, summary=summary, places=known.places)
+        return finding(FindingKind.ILLEGAL_TRANSITION, *about, summary, known.places)
 
 
 def _add_moved(known: _File, seen: Seen, back_ms: int) -> None:

@@ -56,15 +56,9 @@ class RepeatedLines:
 
     def findings(self) -> Iterator[Finding]:
         if self.count:
-            yield finding(
-                FindingKind.UNPARSED_LINES,
-                self.group,
-                self.member,
-                *self.span,
-                summary=f"the logger of {self.member} printed its lines several times; {self.count} repetitions were "
-                "left out",
-                places=self.shown,
-            )
+            what = f"the logger of {self.member} printed its lines several times"
+            summary = f"{what}; {self.count} repetitions were left out"
+            yield finding(FindingKind.UNPARSED_LINES, self.group, self.member, *self.span, summary, self.shown)
 
     def _decide(self, *, ended: bool = False) -> None:
         """Decides by the first lines; if none of them is repeated, the first few are enough."""

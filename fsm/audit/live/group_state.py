@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -113,17 +114,12 @@ class GroupState:
         The first batch has the old content of files, so it does not show which clients still send.
         """
         is_first = not self.files
-        about: list[tuple[Sent, list[Any]]] = []
-        rest: list[Sent] = []
-        for row in in_order_of(rows, BY_GROUP):
-            if row.kind == SUMMARY:
-                note, homeless, *self.summary = values_of(row)
-                self.homeless = [Facts(*one) for one in homeless]
-                self.notes += [note] if note else []
-            elif row.kind == FACTS:
-                about.append((row, values_of(row)))
-            else:
-                rest.append(row)
+        by_kind = group_by(in_order_of(rows, BY_GROUP), attrgetter("kind"))
+        for row in by_kind.pop(SUMMARY, ()):
+            note, homeless, *self.summary = values_of(row)
+            self.homeless = [Facts(*one) for one in homeless]
+            self.notes += [note] if note else []
+        about = [(row, values_of(row)) for row in by_kind.pop(FACTS, ())]
         self._rename({values[0]: row.chunk.file for row, values in about if values[0]})
         for row, (_, file_facts, gone, settled, *facts) in about:
             known = self.files.setdefault(row.chunk.file, FileOfGroup(FileFacts(*file_facts), ()))
@@ -135,7 +131,7 @@ class GroupState:
                 known.note_updates(new_facts, self.expired_ms, now_ms)
             known.facts = new_facts
             self._replace(row.chunk.file, row.chunk.piece)
-        for row in rest:
+        for row in chain.from_iterable(by_kind.values()):
             one = keep(row.chunk, is_open=row.chunk.piece >= self.files[row.chunk.file].settled)
             if row.kind == COORDINATOR:
                 self.coordinators.append(one)

@@ -131,7 +131,7 @@ class MemberState:
         at_ms, group, member = self.reached_ms, self.key.group, self.key.member
         back, place = seconds(at_ms - new.first_ms), Place(new.file, new.first_offset)
         summary = f"the time stamps of {member} went back by {back}: its clock was set back, or had been ahead"
-        illegal = finding(FindingKind.ILLEGAL_TRANSITION, group, member, at_ms, at_ms, summary=summary, places=[place])
+        illegal = finding(FindingKind.ILLEGAL_TRANSITION, group, member, at_ms, at_ms, summary, [place])
         fresh._rows([(one, 0) for one in kept[new.source]], lines)
         self.emitted.append((at_ms, blobs.dump([illegal], lines)))
         self.end(lines)
@@ -274,7 +274,7 @@ class MemberState:
         summary = (
             f"{which} so late that what follows them had been judged for good: what they say of {member} is left out"
         )
-        return finding(FindingKind.UNPARSED_LINES, group, member, start_ms, end_ms, summary=summary, places=shown)
+        return finding(FindingKind.UNPARSED_LINES, group, member, start_ms, end_ms, summary, shown)
 
     def settle(self, before_ms: int, lines: blobs.Lines) -> list[Item]:
         """Removes and returns the final rows that ended before `before_ms`."""

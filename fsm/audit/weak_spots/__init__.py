@@ -227,8 +227,8 @@ def _find_never_used(group: _Group) -> Iterator[Finding]:
         end_ms = last_ms if one.end_ms is None else one.end_ms
         if partitions and end_ms - one.start_ms > NOTIFIED_MS:
             summary = f"nobody owned {names(partitions)} for {seconds(end_ms - one.start_ms)}, nor before"
-            about = one.group, one.member, one.start_ms, end_ms
-            unused = finding(FindingKind.UNOWNED_PARTITION, *about, summary=summary, partitions=partitions)
+            about = one.group, one.member, one.start_ms, end_ms, summary
+            unused = finding(FindingKind.UNOWNED_PARTITION, *about, partitions=partitions)
             yield from filter(None, [_find_never_notified(unused, group)])
 
 
@@ -378,9 +378,8 @@ def _find_never_claimed(known: Iterable[Finding], group: _Group) -> Iterator[Fin
             continue
         what = names(partitions) or f"any partition of {', '.join(sorted(one.topics))}"
         summary = f"nobody owned {what} for {seconds((one.end_ms or 0) - one.start_ms)}; {one.why}"
-        about = group.records[0].record.group, one.member, one.start_ms, one.end_ms or 0
-        found = finding(FindingKind.UNOWNED_PARTITION, *about, summary=summary, partitions=partitions)
-        yield _as(found, one.cause, "", [one.place])
+        about = group.records[0].record.group, one.member, one.start_ms, one.end_ms or 0, summary, [one.place]
+        yield finding(FindingKind.UNOWNED_PARTITION, *about, partitions=partitions, cause=one.cause)
 
 
 def _topics(one: Unclaimed) -> set[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -78,14 +79,12 @@ def advance(before: Offsets, found: Iterable[Source]) -> dict[str, Offset]:
             continue
         # The file is gone, but its records stay: under its name, unless another file has that now.
         away = one.identity if one.is_away or not one.identity else f"{AWAY}{one.identity}"
-        if name not in after:
-            note = f"{name} is gone while it was followed: what it held up to byte {one.size} was read"
-            is_new = away != one.identity and not _is_of_topic(name)
-            after[name] = one._replace(identity=away, was=name, note=note if is_new else "")
-            continue
-        free = _free_name(name, {*after, *before})
-        note = f"{name} was replaced or cut while it was followed: what it held before is told as {free}"
-        after[free] = one._replace(identity=away, was=name, note="" if _is_of_topic(name) else note)
+        free, is_new = name, away != one.identity
+        note = f"{name} is gone while it was followed: what it held up to byte {one.size} was read"
+        if name in after:
+            free, is_new = _free_name(name, {*after, *before}), True
+            note = f"{name} was replaced or cut while it was followed: what it held before is told as {free}"
+        after[free] = one._replace(identity=away, was=name, note=note if is_new and not _is_of_topic(name) else "")
     return dict(sorted(_limit(after)))
 
 
@@ -157,12 +156,8 @@ def _readable(look: Look, read: int, seen: int) -> int:
 
 def _free_name(name: str, taken: set[str]) -> str:
     """A free name that is not that of a rotation."""
-    free = f"{name}.0"
-    number = 0
-    while free in taken:
-        number += 1
-        free = f"{name}.{number}.0"
-    return free
+    free = chain([f"{name}.0"], (f"{name}.{number}.0" for number in count(1)))
+    return next(one for one in free if one not in taken)
 
 
 # -- the parts of a batch -----------------------------------------------------------------------------------
