@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from fsm.audit.findings import Cause
 from fsm.audit.follower import Rows, on
+from fsm.audit.intervals import FOREVER_MS
 from fsm.audit.limits import REORDER_MS
 from fsm.audit.member.consumer_instance import InstanceFollower
 from fsm.audit.rows import At, Ended, Interval, Known
@@ -68,9 +69,7 @@ class EachPartitionOwnership(InstanceFollower):
         yield from super().see(known)
 
     def finish(self) -> Rows:
-        yield from self._report_silent_drops()
-        yield from self._report_never_added(list(self.dropped_unowned))
-        yield from self._report_added_twice(list(self.added_owned))
+        yield from self._settle(FOREVER_MS)
         yield from self._end_callback()
 
     def _settle(self, ts_ms: int) -> Rows:

@@ -14,17 +14,22 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import PySparkException
+
 import fsm
 from fsm.audit.live.changes import Change
 from fsm.errors import FsmError, InputError, refuse_os_errors
 from fsm.logs.reading.pieces import Unreadable
 from fsm.render.report.folder import FOLDER
+from fsm.spark import session
 from fsm.spark.audit import Result, explain_nothing
 from fsm.spark.files import lock, sweep
 from fsm.spark.live.alarms import Alarms
 from fsm.spark.live.known_files import Offsets
+from fsm.spark.live.local import LocalBatches
 from fsm.spark.live.page import Page, inputs_of
 from fsm.spark.live.sink import FINDINGS, PARQUET, Sink
+from fsm.spark.live.source import find_files, look_for
 from fsm.spark.options import IN_PROCESS, Followed
 from fsm.spark.sources import FOLLOWED
 
@@ -83,14 +88,12 @@ def _list_outputs(followed: Followed) -> list[Path]:
 
 def _result(followed: Followed, page: Page, sink: Sink) -> Result:
     """The result. Raises `InputError` if no file could be read, or nothing was understood."""
-    from fsm.spark.live.source import find_files, unreadable_files
-
     totals = page.totals()
     if not page.offsets:
         if find_files(followed):
             raise InputError("ended before anything was read", remedy="run the same command again to resume")
         nothing = Unreadable(", ".join(followed.paths), "no file to read")
-        refused = next(iter(unreadable_files(followed)), nothing)
+        refused = next(iter(look_for(followed)[1]), nothing)
         raise InputError(refused.reason, refused.file, "give log files or a folder that holds some")
     if not totals.sums["records"]:
         raise explain_nothing(len(page.offsets), next(iter(page.offsets)), totals, followed.options)
@@ -140,9 +143,6 @@ class _Idle:
 
 
 def _follow_here(followed: Followed, page: Page, sink: Sink, report: OnAlarms, look: Look) -> None:
-    from fsm.spark.live.local import LocalBatches
-    from fsm.spark.live.source import find_files
-
     idle, sweeper = _Idle(followed.follow.stop_ms), _Sweeper(followed)
     batches = LocalBatches(followed, sink)
     try:
@@ -167,10 +167,7 @@ def _follow_here(followed: Followed, page: Page, sink: Sink, report: OnAlarms, l
 
 
 def _follow_on_spark(followed: Followed, page: Page, sink: Sink, report: OnAlarms, look: Look) -> None:
-    from pyspark.errors import PySparkException
-
-    from fsm.spark import session
-    from fsm.spark.live import query
+    from fsm.spark.live import query  # which loads pandas
 
     idle, sweeper = _Idle(followed.follow.stop_ms), _Sweeper(followed)
     failed: list[FsmError] = []

@@ -69,10 +69,10 @@ class LogReader(DataSourceStreamReader):
         return {}
 
     def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:  # noqa: N802, ARG002
-        return plan.to_json(plan.advance(plan.from_json(start), self._find()))
+        return plan.to_json(plan.advance(plan.from_json(start), look_for(self.followed)[0]))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        paths = {source.name: source.path for source in self._find()}
+        paths = {source.name: source.path for source in look_for(self.followed)[0]}
         found = plan.parts(plan.from_json(start), plan.from_json(end), paths)
         found.sort(key=lambda part: (-part.weight, part.growth.name))
         dealt = sources.deal(found, min(self.tasks, len(found)), attrgetter("weight"))
@@ -87,23 +87,17 @@ class LogReader(DataSourceStreamReader):
     def commit(self, end: dict[str, Any]) -> None:
         self.kept.forget(plan.from_json(end))
 
-    def _find(self) -> list[sources.Source]:
-        return _files(self.followed)[0]
-
 
 def find_files(followed: Followed) -> list[sources.Source]:
-    """The existing files; paths may be missing. Each unreadable file is printed once on stderr."""
-    found, unreadable = _files(followed)
+    """The existing files. Each unreadable one is printed once on stderr."""
+    found, unreadable = look_for(followed)
     for one in unreadable:
         _print_unreadable(followed.out, one.file, one.reason)
     return found
 
 
-def unreadable_files(followed: Followed) -> list[Unreadable]:
-    return _files(followed)[1]
-
-
-def _files(followed: Followed) -> tuple[list[sources.Source], list[Unreadable]]:
+def look_for(followed: Followed) -> tuple[list[sources.Source], list[Unreadable]]:
+    """(the existing files, those that cannot be read); paths may be missing."""
     by_folder = followed.options.by_folder
     there = [path for path in map(Path, followed.paths) if path.exists()]
     copies = [path for path in there if path.parent == followed.checkpoint / TOPICS]
