@@ -174,8 +174,5 @@ def _with_coordinator(
 
 
 def _with_text(found: Finding, lines: Mapping[Place, Line]) -> Finding:
-    shown = []
-    for one in found.evidence:
-        line = lines.get(Place(one.file, one.offset), Line(0, ""))
-        shown.append(Evidence(one.file, one.offset, line.number, line.text))
-    return replace(found, evidence=tuple(shown))
+    places = (Place(one.file, one.offset) for one in found.evidence)
+    return replace(found, evidence=tuple(Evidence(*place, *lines.get(place, (0, ""))) for place in places))

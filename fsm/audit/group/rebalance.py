@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 
 from fsm.audit.findings import Cause, Finding, FindingKind, finding
@@ -46,9 +46,7 @@ def rebalances(group: str, rows: GroupRows) -> list[Rebalance]:
         for _, start_ms, end_ms, new in find_holes(intervals, {})
         if new is not None
     )
-    in_time = SortedRows[MemberRebalance | Hole](_start_and_end, rows.rebalances, rows.spool)
-    for hole in unowned:
-        in_time.append(hole)
+    in_time = SortedRows[MemberRebalance | Hole](_start_and_end, chain(rows.rebalances, unowned), rows.spool)
     return list(merge_rebalances(group, in_time))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fsm.audit.conformance import list_steps
@@ -83,7 +83,7 @@ def report(read: Mapping[str, Any], metrics: Mapping[str, Any], trend: Trend, un
         inputs=_inputs(read, unknown_ends),
         start_ms=read["start_ms"] or 0,
         end_ms=read["end_ms"] or 0,
-        machines=_machines(metrics),
+        machines=tuple(_machines(metrics)),
         trend=trend,
         enough=read["enough"],
     )
@@ -91,7 +91,7 @@ def report(read: Mapping[str, Any], metrics: Mapping[str, Any], trend: Trend, un
 
 _COUNTS = (
     "files", "bytes", "lines", "records", "orphans", "not_understood", "suspects", "too_little_files", "silent_files",
-    "gzipped_files", "ownerless_groups", "shared_client_ids",
+    "timeless_files", "gzipped_files", "ownerless_groups", "shared_client_ids",
 )  # fmt: skip
 """Counts in the document that the report shows under the same names."""
 
@@ -105,7 +105,6 @@ def _inputs(read: Mapping[str, Any], unknown_ends: int) -> views.Inputs:
         share=understood.percent,
         too_little=tuple((one.where, str(one.understood)) for one in too_little),
         silent=tuple(read["silent"]),
-        timeless_files=read["timeless_files"],
         learned=tuple(views.LearnedLayout(**one) for one in read["learned"]),
         not_learned=tuple((file, " | ".join(tried)) for file, *tried in read["not_learned"]),
         layouts=tuple(views.Count(*c) for c in read["layouts"].items()),
@@ -117,42 +116,40 @@ def _inputs(read: Mapping[str, Any], unknown_ends: int) -> views.Inputs:
     )
 
 
-def _notes(read: Mapping[str, Any], unknown_ends: int) -> list[str]:
-    notes = [f"{describe_shared(read)}."] if read["shared_client_ids"] else []
+def _notes(read: Mapping[str, Any], unknown_ends: int) -> Iterator[str]:
+    if read["shared_client_ids"]:
+        yield f"{describe_shared(read)}."
     if read["groupless_files"]:
         files = many(read["groupless_files"], "file")
-        notes.append(f"Not judged, since no line tells their group: records in {files}.")
+        yield f"Not judged, since no line tells their group: records in {files}."
     java = any(layout.startswith("java/") for layout in read["layouts"])
     if java and "DEBUG" not in read["levels"]:
-        notes.append(
+        yield (
             "The Java logs hold no DEBUG lines: new targets, the end of callbacks, commits and heartbeats cannot be "
             "seen, so the end of a revocation is the next step that needs it."
         )
     if read["gzipped_files"]:
-        notes.append(
+        yield (
             f"One task each read {many(read['gzipped_files'], 'compressed file')}: a large one is as slow as one core."
         )
     if unknown_ends:
-        notes.append(
+        yield (
             f"The logs of {many(unknown_ends, 'life', 'lives')} end without a close and nobody took their partitions "
             "over: whether they lived on is unknown, and what depends on it is reported one step less severe."
         )
     if read["older_results"]:
-        notes.append(f"Left out, since an audit wrote it: {', '.join(read['older_results'])}.")
+        yield f"Left out, since an audit wrote it: {', '.join(read['older_results'])}."
     if read["known_findings"]:
-        notes.append(f"Left out, since the baseline has them: {many(read['known_findings'], 'finding')}.")
+        yield f"Left out, since the baseline has them: {many(read['known_findings'], 'finding')}."
     if read["cut_lines"]:
-        notes.append(f"Cut at a mebibyte: {many(read['cut_lines'], 'line')}.")
-    return notes
+        yield f"Cut at a mebibyte: {many(read['cut_lines'], 'line')}."
 
 
-def _machines(metrics: Mapping[str, Any]) -> tuple[views.MachineView, ...]:
-    found = []
-    for name in [t.name for t in ALL]:
+def _machines(metrics: Mapping[str, Any]) -> Iterator[views.MachineView]:
+    for name in (table.name for table in ALL):
         edges = [(e["state"], e["next_state"], e["count"]) for e in metrics["transitions"] if e["machine"] == name]
         if edges:
             counts = tuple(views.EdgeCount(a, b, count, (a, b) not in list_steps(name)) for a, b, count in edges)
             dwell = [d for d in metrics["dwell"] if d["machine"] == name]
             columns = ("state", "visits", "median_ms", "p99_ms", "longest_ms")
-            found.append(views.MachineView(name, counts, tuple(views.Dwell(*(d[c] for c in columns)) for d in dwell)))
-    return tuple(found)
+            yield views.MachineView(name, counts, tuple(views.Dwell(*(d[c] for c in columns)) for d in dwell))
