@@ -26,7 +26,7 @@ class Progress:
         self.clock = clock
         self.doing = "starting"
         self._share: float | None = None
-        self._look: Callable[[], tuple[str, float] | None] = _nothing
+        self._look: Callable[[], tuple[str, float] | None] = lambda: None
         self._printing = threading.Lock()
         self._on_terminal = stream.isatty()
         self._start_s = self._shown_s = clock()
@@ -85,11 +85,7 @@ class Progress:
         try:
             yield
         finally:
-            self._look = _nothing
-
-
-def _nothing() -> None:
-    pass
+            self._look = lambda: None
 
 
 def _minutes(seconds: float) -> str:

@@ -283,13 +283,9 @@ def _is_nameless(client_id: str) -> bool:
 
 
 def _rank_logs(keys: Mapping[_Log, Key], logs: Mapping[_Log, _Span]) -> dict[_Log, Key]:
-    ranks: dict[str, int] = {}
-    out = {}
-    for log in sorted(keys, key=lambda one: (logs[one], -count_rotations(one.file), one)):
-        key = keys[log]
-        ranks[key.member] = ranks.get(key.member, -1) + 1
-        out[log] = key._replace(rank=ranks[key.member])
-    return out
+    in_time = sorted(keys, key=lambda one: (logs[one], -count_rotations(one.file), one))
+    by_member = group_by(in_time, lambda log: keys[log].member)
+    return {log: keys[log]._replace(rank=rank) for own in by_member.values() for rank, log in enumerate(own)}
 
 
 def _spans(named: Mapping[_T, Sequence[Facts | _Span]]) -> dict[_T, _Span]:

@@ -72,10 +72,8 @@ class FileOfGroup:
 
 def _newest(facts: Iterable[Facts]) -> dict[str, int]:
     """The last timestamp of each client id."""
-    found: dict[str, int] = {}
-    for one in facts:
-        found[one.client_id] = max(one.last_ms, found.get(one.client_id, 0))
-    return found
+    by_client = group_by(facts, attrgetter("client_id"))
+    return {client: max(one.last_ms for one in own) for client, own in by_client.items()}
 
 
 @dataclass(slots=True)
