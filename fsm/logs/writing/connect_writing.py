@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from fsm.logs.message import Message
 from fsm.logs.programs.connect_worker import INSTANCE
-from fsm.logs.writing.java_writing import NODE
+from fsm.logs.writing.java_writing import NODE, Words
 from fsm.trace import Kind, Partition, TraceRecord
 
 RUNTIME = "org.apache.kafka.connect.runtime."
 HERDER, COORDINATOR = f"{RUNTIME}distributed.DistributedHerder", f"{RUNTIME}distributed.WorkerCoordinator"
 """These classes put the worker's name before their messages."""
-
-
-class Words(NamedTuple):
-    """The message of a record, or of each of its units."""
-
-    level: str
-    logger: str
-    text: str
 
 
 _COMMON = "org.apache.kafka.common."
@@ -31,85 +22,67 @@ _ASSIGNMENT = (
     "taskIds=[{tasks}], revokedConnectorIds=[{revoked_connectors}], revokedTaskIds=[{revoked_tasks}], "
     "delay={delay_ms}}}"
 )
-RECORDS: dict[tuple[Kind, str], Words] = {
-    (Kind.STARTED, ""): Words(
-        "INFO", "org.apache.kafka.connect.cli.AbstractConnectCli", "Kafka Connect worker initializing ..."
-    ),
-    (Kind.SETTINGS, ""): Words("INFO", f"{_COMMON}config.AbstractConfig", "DistributedConfig values: {settings}\n"),
-    (Kind.COORDINATOR_FOUND, ""): Words("INFO", COORDINATOR, f"Discovered group coordinator {NODE}"),
-    (Kind.COORDINATOR_LOST, ""): Words(
-        "INFO",
-        COORDINATOR,
-        f"Group coordinator {NODE} is unavailable or invalid due to cause: null. isDisconnected: true. "
-        "Rediscovery will be attempted.",
-    ),
-    (Kind.JOINING, "JOIN_DUE"): Words("INFO", COORDINATOR, "Rebalance started"),
-    (Kind.JOINING, ""): Words("INFO", COORDINATOR, "(Re-)joining group"),
-    (Kind.JOINED, ""): Words("INFO", COORDINATOR, f"Successfully joined group with generation {_GENERATION}"),
-    (Kind.SYNCED, ""): Words("INFO", COORDINATOR, f"Successfully synced group in generation {_GENERATION}"),
-    (Kind.HEARTBEAT_SENT, ""): Words(
-        "DEBUG",
-        COORDINATOR,
-        "Sending Heartbeat request with generation {epoch} and member id {member_id} to coordinator",
-    ),
-    (Kind.HEARTBEAT_OK, ""): Words("DEBUG", COORDINATOR, "Received successful Heartbeat response"),
-    (Kind.LEAVE_SENT, ""): Words(
-        "INFO", COORDINATOR, f"Member {{member_id}} sending LeaveGroup request to coordinator {NODE} due to {{detail}}"
-    ),
-    (Kind.TARGET, ""): Words(
-        "INFO",
-        HERDER,
-        f"Joined group at generation {{epoch}} with protocol version {{version}} and got assignment: {_ASSIGNMENT}",
-    ),
-    (Kind.REVOKE_END, ""): Words("INFO", HERDER, "Finished stopping tasks in preparation for rebalance"),
-    (Kind.TRANSITION, "START"): Words("INFO", HERDER, "Herder starting"),
-    (Kind.TRANSITION, "STARTED"): Words("INFO", HERDER, "Finished starting connectors and tasks"),
-    (Kind.TRANSITION, "POLL_TIMEOUT"): Words("WARN", HERDER, "worker poll timeout has expired."),
-    (Kind.TRANSITION, "DELAY_REACHED"): Words(
-        "DEBUG", HERDER, "Requesting rebalance because scheduled rebalance timeout has been reached"
-    ),
-    (Kind.TRANSITION, "MISMATCH"): Words(
-        "INFO", HERDER, "Current config state offset -1 does not match group assignment {offset}. Forcing rebalance."
-    ),
-    (Kind.TRANSITION, "CATCH_UP_TIMED_OUT"): Words("WARN", HERDER, "Didn't reach end of config log quickly enough"),
-    (Kind.TRANSITION, "DISCOVERY_FAILED_HOLDING"): Words(
-        "INFO", COORDINATOR, "Broker coordinator was unreachable for 3000ms. Revoking previous assignment"
-    ),
-    (Kind.TRANSITION, "to STARTING"): Words(
-        "INFO", HERDER, "Starting connectors and tasks using config offset {offset}"
-    ),
-    (Kind.TRANSITION, "to CATCHING_UP"): Words("WARN", HERDER, "Catching up to assignment's config offset."),
-    (Kind.CONFIG_TOPIC, "config"): Words("INFO", HERDER, "Connector {topics} config updated"),
-    (Kind.CONFIG_TOPIC, "removed"): Words("INFO", HERDER, "Connector {topics} config removed"),
-    (Kind.CONFIG_TOPIC, "target"): Words("INFO", HERDER, "Connector {topics} target state change"),
-    (Kind.CONFIG_TOPIC, "tasks"): Words("INFO", HERDER, "Tasks [{added_tasks}] configs updated"),
-    (Kind.CLOSE_BEGIN, ""): Words("INFO", HERDER, "Herder stopping"),
-    (Kind.CLOSE_END, ""): Words("INFO", HERDER, "Herder stopped"),
-    (Kind.FATAL, ""): Words("ERROR", HERDER, "Uncaught exception in herder work thread, exiting: {detail}"),
-}
+_UNAVAILABLE = (
+    f"Group coordinator {NODE} is unavailable or invalid due to cause: null. isDisconnected: true. "
+    "Rediscovery will be attempted."
+)
+# fmt: off
+RECORDS: dict[tuple[Kind, str], Words] = {(kind, event): Words(*words) for kind, event, *words in (
+    (Kind.STARTED, "", "INFO", "org.apache.kafka.connect.cli.AbstractConnectCli",
+     "Kafka Connect worker initializing ..."),
+    (Kind.SETTINGS, "", "INFO", f"{_COMMON}config.AbstractConfig", "DistributedConfig values: {settings}\n"),
+    (Kind.COORDINATOR_FOUND, "", "INFO", COORDINATOR, f"Discovered group coordinator {NODE}"),
+    (Kind.COORDINATOR_LOST, "", "INFO", COORDINATOR, _UNAVAILABLE),
+    (Kind.JOINING, "JOIN_DUE", "INFO", COORDINATOR, "Rebalance started"),
+    (Kind.JOINING, "", "INFO", COORDINATOR, "(Re-)joining group"),
+    (Kind.JOINED, "", "INFO", COORDINATOR, f"Successfully joined group with generation {_GENERATION}"),
+    (Kind.SYNCED, "", "INFO", COORDINATOR, f"Successfully synced group in generation {_GENERATION}"),
+    (Kind.HEARTBEAT_SENT, "", "DEBUG", COORDINATOR,
+     "Sending Heartbeat request with generation {epoch} and member id {member_id} to coordinator"),
+    (Kind.HEARTBEAT_OK, "", "DEBUG", COORDINATOR, "Received successful Heartbeat response"),
+    (Kind.LEAVE_SENT, "", "INFO", COORDINATOR,
+     f"Member {{member_id}} sending LeaveGroup request to coordinator {NODE} due to {{detail}}"),
+    (Kind.TARGET, "", "INFO", HERDER,
+     f"Joined group at generation {{epoch}} with protocol version {{version}} and got assignment: {_ASSIGNMENT}"),
+    (Kind.REVOKE_END, "", "INFO", HERDER, "Finished stopping tasks in preparation for rebalance"),
+    (Kind.TRANSITION, "START", "INFO", HERDER, "Herder starting"),
+    (Kind.TRANSITION, "STARTED", "INFO", HERDER, "Finished starting connectors and tasks"),
+    (Kind.TRANSITION, "POLL_TIMEOUT", "WARN", HERDER, "worker poll timeout has expired."),
+    (Kind.TRANSITION, "DELAY_REACHED", "DEBUG", HERDER,
+     "Requesting rebalance because scheduled rebalance timeout has been reached"),
+    (Kind.TRANSITION, "MISMATCH", "INFO", HERDER,
+     "Current config state offset -1 does not match group assignment {offset}. Forcing rebalance."),
+    (Kind.TRANSITION, "CATCH_UP_TIMED_OUT", "WARN", HERDER, "Didn't reach end of config log quickly enough"),
+    (Kind.TRANSITION, "DISCOVERY_FAILED_HOLDING", "INFO", COORDINATOR,
+     "Broker coordinator was unreachable for 3000ms. Revoking previous assignment"),
+    (Kind.TRANSITION, "to STARTING", "INFO", HERDER, "Starting connectors and tasks using config offset {offset}"),
+    (Kind.TRANSITION, "to CATCHING_UP", "WARN", HERDER, "Catching up to assignment's config offset."),
+    (Kind.CONFIG_TOPIC, "config", "INFO", HERDER, "Connector {topics} config updated"),
+    (Kind.CONFIG_TOPIC, "removed", "INFO", HERDER, "Connector {topics} config removed"),
+    (Kind.CONFIG_TOPIC, "target", "INFO", HERDER, "Connector {topics} target state change"),
+    (Kind.CONFIG_TOPIC, "tasks", "INFO", HERDER, "Tasks [{added_tasks}] configs updated"),
+    (Kind.CLOSE_BEGIN, "", "INFO", HERDER, "Herder stopping"),
+    (Kind.CLOSE_END, "", "INFO", HERDER, "Herder stopped"),
+    (Kind.FATAL, "", "ERROR", HERDER, "Uncaught exception in herder work thread, exiting: {detail}"),
+)}
 """By kind and event; for a step of the worker's table without an event, by its target state."""
 
 UNITS: dict[tuple[Kind, str, str], Words] = {
-    (Kind.UNITS_STARTED, "asked", _CONNECTOR): Words("INFO", HERDER, "Starting connector {unit}"),
-    (Kind.UNITS_STARTED, "asked", _TASK): Words("INFO", HERDER, "Starting task {unit}"),
-    (Kind.UNITS_STARTED, "", _CONNECTOR): Words("INFO", f"{RUNTIME}Worker", "Finished creating connector {unit}"),
-    (Kind.UNITS_STARTED, "", _TASK): Words(
-        "INFO",
-        f"{RUNTIME}AbstractWorkerSourceTask",
-        "WorkerSourceTask{{id={unit}}} Source task finished initialization and start",
-    ),
-    (Kind.UNITS_STOPPING, "", _CONNECTOR): Words("INFO", f"{RUNTIME}Worker", "Stopping connector {unit}"),
-    (Kind.UNITS_STOPPING, "", _TASK): Words("INFO", f"{RUNTIME}Worker", "Stopping task {unit}"),
-    (Kind.UNITS_STOPPED, "", _CONNECTOR): Words(
-        "INFO", f"{RUNTIME}WorkerConnector", "Completed shutdown for WorkerConnector{{id={unit}}}"
-    ),
-    (Kind.UNITS_STOPPED, "", _TASK): Words(
-        "INFO",
-        f"{_COMMON}utils.AppInfoParser",
-        "App info kafka.admin.client for connector-adminclient-{unit} unregistered",
-    ),
-}
+    (kind, event, what): Words("INFO", logger, text) for kind, event, what, logger, text in (
+    (Kind.UNITS_STARTED, "asked", _CONNECTOR, HERDER, "Starting connector {unit}"),
+    (Kind.UNITS_STARTED, "asked", _TASK, HERDER, "Starting task {unit}"),
+    (Kind.UNITS_STARTED, "", _CONNECTOR, f"{RUNTIME}Worker", "Finished creating connector {unit}"),
+    (Kind.UNITS_STARTED, "", _TASK, f"{RUNTIME}AbstractWorkerSourceTask",
+     "WorkerSourceTask{{id={unit}}} Source task finished initialization and start"),
+    (Kind.UNITS_STOPPING, "", _CONNECTOR, f"{RUNTIME}Worker", "Stopping connector {unit}"),
+    (Kind.UNITS_STOPPING, "", _TASK, f"{RUNTIME}Worker", "Stopping task {unit}"),
+    (Kind.UNITS_STOPPED, "", _CONNECTOR, f"{RUNTIME}WorkerConnector",
+     "Completed shutdown for WorkerConnector{{id={unit}}}"),
+    (Kind.UNITS_STOPPED, "", _TASK, f"{_COMMON}utils.AppInfoParser",
+     "App info kafka.admin.client for connector-adminclient-{unit} unregistered"),
+)}
 """By kind, event and type of unit."""
+# fmt: on
 
 
 def write_connect(records: Iterable[TraceRecord]) -> Iterator[Message]:

@@ -31,11 +31,21 @@ class Words(NamedTuple):
     level: str
     logger: str
     text: str
-    """With placeholders in braces for fields of the record and values of `JavaConsumer`."""
+    """With placeholders in braces for fields of the record and values of its writer."""
 
 
+Row = tuple[Kind, str, str, str, str]
+"""A kind of record, its detail, and the message."""
 Table = Mapping[tuple[Kind, str], tuple[Words, ...]]
 """By kind and detail; details without their own messages use those of the empty detail."""
+
+
+def _make_table(rows: Iterable[Row]) -> Table:
+    out: dict[tuple[Kind, str], tuple[Words, ...]] = {}
+    for kind, detail, level, logger, text in rows:
+        out[kind, detail] = (*out.get((kind, detail), ()), Words(level, logger, text))
+    return out
+
 
 _MEMBER, _HEARTBEAT = "ConsumerMembershipManager", "ConsumerHeartbeatRequestManager"
 _INVOKER, _COORDINATOR, _REQUESTS = "ConsumerRebalanceListenerInvoker", "ConsumerCoordinator", "NetworkClient"
@@ -51,173 +61,116 @@ _LISTS = (
 )
 _UNAVAILABLE = "Group coordinator {node} is unavailable or invalid due to cause: {cause}. "
 _COMMIT_FAILED = "Asynchronous auto-commit of offsets {{}} failed: {error}"
+_CALLBACK_ENDED = (
+    "The ConsumerRebalanceListener.onPartitions%s method completed successfully; "
+    "signaling to continue to the next phase of rebalance"
+)
+_SENDING = (
+    f"Sending CONSUMER_GROUP_HEARTBEAT request with header {_API} and timeout 30000 to node +1: "
+    "ConsumerGroupHeartbeatRequestData(groupId='{group}', memberId='{member_id}', memberEpoch={epoch}, "
+    "instanceId={instance})"
+)
+_RECEIVED = (
+    f"Received CONSUMER_GROUP_HEARTBEAT response from node +1 for request with header {_API}: "
+    "ConsumerGroupHeartbeatResponseData(throttleTimeMs=0, errorCode=0, errorMessage=null, "
+    "memberId='{member_id}', memberEpoch={epoch}, heartbeatIntervalMs=0)"
+)
+_RECONCILING = (
+    "Reconciling assignment with local epoch {local_epoch}"
+    f"\n\tMember:                                    {{member_id}}{_LISTS}"
+)
+_POLLED_LATE = (
+    "Time between subsequent calls to poll() was longer than the configured max.poll.interval.ms, exceeded "
+    "approximately by {late_ms} ms. Member {member_id} will rejoin the group now."
+)
+_GIVEN_ID = (
+    "JoinGroup failed due to non-fatal error: MEMBER_ID_REQUIRED. Will set the member id as {member_id} "
+    "and then rejoin."
+)
+
+# fmt: off
+_CALLBACKS: tuple[Row, ...] = (
+    (Kind.ASSIGN_BEGIN, "", "INFO", _INVOKER, "Adding newly assigned partitions: {partitions}"),
+    (Kind.REVOKE_BEGIN, "", "INFO", _INVOKER, "Revoke previously assigned partitions {partitions}"),
+    (Kind.LOST_BEGIN, "", "INFO", _INVOKER, "Lost previously assigned partitions {partitions}"),
+    (Kind.CALLBACK_FAILED, "", "ERROR", _INVOKER,
+     "User provided listener Listener failed on invocation of onPartitions{callback} for partitions {partitions}"),
+)
 
 
-def _make_callback_table() -> Table:
-    """Messages of listener callbacks, which both protocols share."""
-    verbs = {
-        Kind.ASSIGN_BEGIN: "Adding newly",
-        Kind.REVOKE_BEGIN: "Revoke previously",
-        Kind.LOST_BEGIN: "Lost previously",
-    }
-    return {
-        (kind, ""): (Words("INFO", _INVOKER, f"{verb} assigned partitions{':' * (verb[0] == 'A')} {{partitions}}"),)
-        for kind, verb in verbs.items()
-    } | {
-        (Kind.CALLBACK_FAILED, ""): (
-            Words(
-                "ERROR",
-                _INVOKER,
-                "User provided listener Listener failed on invocation of onPartitions{callback} "
-                "for partitions {partitions}",
-            ),
-        )
-    }
-
-
-def _make_process_table(consumer: str) -> Table:
+def _list_process_rows(consumer: str) -> tuple[Row, ...]:
     """Messages of the application's own class."""
-    return {
-        (Kind.SUBSCRIBED, ""): (Words("INFO", consumer, "Subscribed to topic(s): {topics}"),),
-        (Kind.SUBSCRIBED, "pattern"): (Words("INFO", consumer, "Subscribed to pattern: '{detail}'"),),
-        (Kind.UNSUBSCRIBED, ""): (
-            Words("INFO", consumer, "Unsubscribed all topics or patterns and assigned partitions"),
-        ),
-        (Kind.CLOSE_END, ""): (Words("DEBUG", consumer, "Kafka consumer has been closed"),),
-    }
+    return (
+        (Kind.SUBSCRIBED, "", "INFO", consumer, "Subscribed to topic(s): {topics}"),
+        (Kind.SUBSCRIBED, "pattern", "INFO", consumer, "Subscribed to pattern: '{detail}'"),
+        (Kind.UNSUBSCRIBED, "", "INFO", consumer, "Unsubscribed all topics or patterns and assigned partitions"),
+        (Kind.CLOSE_END, "", "DEBUG", consumer, "Kafka consumer has been closed"),
+    )
 
 
-CONSUMER: Table = {
-    **_make_callback_table(),
-    **_make_process_table(_ASYNC),
-    (Kind.TRANSITION, ""): (Words("INFO", _MEMBER, f"{_WHO} transitioned from {{state}} to {{next_state}}."),),
-    (Kind.HEARTBEAT_SENT, ""): (
-        Words(
-            "DEBUG",
-            _REQUESTS,
-            f"Sending CONSUMER_GROUP_HEARTBEAT request with header {_API} and timeout 30000 to node +1: "
-            "ConsumerGroupHeartbeatRequestData(groupId='{group}', memberId='{member_id}', memberEpoch={epoch}, "
-            "instanceId={instance})",
-        ),
-    ),
-    (Kind.HEARTBEAT_OK, ""): (
-        Words(
-            "DEBUG",
-            _REQUESTS,
-            f"Received CONSUMER_GROUP_HEARTBEAT response from node +1 for request with header {_API}: "
-            "ConsumerGroupHeartbeatResponseData(throttleTimeMs=0, errorCode=0, errorMessage=null, "
-            "memberId='{member_id}', memberEpoch={epoch}, heartbeatIntervalMs=0)",
-        ),
-    ),
-    (Kind.TARGET, ""): (
-        Words("DEBUG", _MEMBER, "Member {member_id} updated its target assignment from {target} to {new_target}."),
-    ),
-    (Kind.RECONCILING, ""): (
-        Words(
-            "INFO",
-            _MEMBER,
-            "Reconciling assignment with local epoch {local_epoch}"
-            f"\n\tMember:                                    {{member_id}}{_LISTS}",
-        ),
-    ),
-    (Kind.REVOKE_DECIDED, ""): (Words("INFO", _MEMBER, "Revoking previously assigned partitions {partitions}"),),
-    **{
-        (kind, ""): (
-            Words(
-                "DEBUG",
-                _MEMBER,
-                f"The ConsumerRebalanceListener.onPartitions{name} method completed successfully; "
-                "signaling to continue to the next phase of rebalance",
-            ),
-        )
-        for kind, name in ((Kind.ASSIGN_END, "Assigned"), (Kind.REVOKE_END, "Revoked"), (Kind.LOST_END, "Lost"))
-    },
-    (Kind.POLL_EXPIRED, ""): (Words("WARN", _HEARTBEAT, "Consumer poll timeout has expired."),),
-    (Kind.POLL_LATE, ""): (
-        Words(
-            "WARN",
-            _HEARTBEAT,
-            "Time between subsequent calls to poll() was longer than the configured max.poll.interval.ms, exceeded "
-            "approximately by {late_ms} ms. Member {member_id} will rejoin the group now.",
-        ),
-    ),
-    (Kind.FENCED, "UNKNOWN_MEMBER_ID"): (
-        Words("INFO", _HEARTBEAT, f"{_FAILED} because member {{member_id}} is unknown."),
-    ),
-    (Kind.FENCED, "FENCED_MEMBER_EPOCH"): (
-        Words("INFO", _HEARTBEAT, f"{_FAILED} for member {{member_id}} because epoch {{epoch}} is fenced."),
-    ),
-    (Kind.FATAL, "UNRELEASED_INSTANCE_ID"): (
-        Words("ERROR", _HEARTBEAT, f"{_FAILED} due to unreleased instance id {{instance}}: owned by another member"),
-    ),
-    (Kind.FATAL, "FENCED_INSTANCE_ID"): (
-        Words("ERROR", _HEARTBEAT, f"{_FAILED} due to fenced instance id {{instance}}: fenced by another member"),
-    ),
-    (Kind.FATAL, ""): (Words("ERROR", _HEARTBEAT, f"{_FAILED} due to unexpected error {{detail}}"),),
-    (Kind.ERROR, ""): (Words("INFO", _HEARTBEAT, f"{_FAILED} because of {{detail}}: the heartbeat is sent again"),),
-    (Kind.ERROR, "reconciliation ended early: it is of the past"): (
-        Words("INFO", _MEMBER, "Interrupting reconciliation that is not relevant anymore"),
-    ),
-    (Kind.ERROR, "reconciliation"): (Words("ERROR", _MEMBER, "Reconciliation failed."),),
-    (Kind.COORDINATOR_FOUND, ""): (Words("INFO", "CoordinatorRequestManager", "Discovered group coordinator {node}"),),
-    (Kind.COORDINATOR_LOST, ""): (
-        Words("INFO", "CoordinatorRequestManager", f"{_UNAVAILABLE}Rediscovery will be attempted."),
-    ),
-    (Kind.COMMIT_FAILED, ""): (Words("WARN", "CommitRequestManager", _COMMIT_FAILED),),
-    (Kind.LEAVE_SENT, ""): (Words("DEBUG", _MEMBER, f"{_WHO} generated the heartbeat to leave the group."),),
-    (Kind.LEFT, ""): (
-        Words("DEBUG", _MEMBER, f"{_WHO} received a successful response to the heartbeat to leave the group"),
-    ),
-    (Kind.CLOSE_BEGIN, ""): (Words("DEBUG", _ASYNC, "Stop finding coordinator during consumer close"),),
-}
+CONSUMER = _make_table((
+    *_CALLBACKS,
+    *_list_process_rows(_ASYNC),
+    (Kind.TRANSITION, "", "INFO", _MEMBER, f"{_WHO} transitioned from {{state}} to {{next_state}}."),
+    (Kind.HEARTBEAT_SENT, "", "DEBUG", _REQUESTS, _SENDING),
+    (Kind.HEARTBEAT_OK, "", "DEBUG", _REQUESTS, _RECEIVED),
+    (Kind.TARGET, "", "DEBUG", _MEMBER,
+     "Member {member_id} updated its target assignment from {target} to {new_target}."),
+    (Kind.RECONCILING, "", "INFO", _MEMBER, _RECONCILING),
+    (Kind.REVOKE_DECIDED, "", "INFO", _MEMBER, "Revoking previously assigned partitions {partitions}"),
+    (Kind.ASSIGN_END, "", "DEBUG", _MEMBER, _CALLBACK_ENDED % "Assigned"),
+    (Kind.REVOKE_END, "", "DEBUG", _MEMBER, _CALLBACK_ENDED % "Revoked"),
+    (Kind.LOST_END, "", "DEBUG", _MEMBER, _CALLBACK_ENDED % "Lost"),
+    (Kind.POLL_EXPIRED, "", "WARN", _HEARTBEAT, "Consumer poll timeout has expired."),
+    (Kind.POLL_LATE, "", "WARN", _HEARTBEAT, _POLLED_LATE),
+    (Kind.FENCED, "UNKNOWN_MEMBER_ID", "INFO", _HEARTBEAT, f"{_FAILED} because member {{member_id}} is unknown."),
+    (Kind.FENCED, "FENCED_MEMBER_EPOCH", "INFO", _HEARTBEAT,
+     f"{_FAILED} for member {{member_id}} because epoch {{epoch}} is fenced."),
+    (Kind.FATAL, "UNRELEASED_INSTANCE_ID", "ERROR", _HEARTBEAT,
+     f"{_FAILED} due to unreleased instance id {{instance}}: owned by another member"),
+    (Kind.FATAL, "FENCED_INSTANCE_ID", "ERROR", _HEARTBEAT,
+     f"{_FAILED} due to fenced instance id {{instance}}: fenced by another member"),
+    (Kind.FATAL, "", "ERROR", _HEARTBEAT, f"{_FAILED} due to unexpected error {{detail}}"),
+    (Kind.ERROR, "", "INFO", _HEARTBEAT, f"{_FAILED} because of {{detail}}: the heartbeat is sent again"),
+    (Kind.ERROR, "reconciliation ended early: it is of the past", "INFO", _MEMBER,
+     "Interrupting reconciliation that is not relevant anymore"),
+    (Kind.ERROR, "reconciliation", "ERROR", _MEMBER, "Reconciliation failed."),
+    (Kind.COORDINATOR_FOUND, "", "INFO", "CoordinatorRequestManager", "Discovered group coordinator {node}"),
+    (Kind.COORDINATOR_LOST, "", "INFO", "CoordinatorRequestManager", f"{_UNAVAILABLE}Rediscovery will be attempted."),
+    (Kind.COMMIT_FAILED, "", "WARN", "CommitRequestManager", _COMMIT_FAILED),
+    (Kind.LEAVE_SENT, "", "DEBUG", _MEMBER, f"{_WHO} generated the heartbeat to leave the group."),
+    (Kind.LEFT, "", "DEBUG", _MEMBER, f"{_WHO} received a successful response to the heartbeat to leave the group"),
+    (Kind.CLOSE_BEGIN, "", "DEBUG", _ASYNC, "Stop finding coordinator during consumer close"),
+))
 """The KIP-848 protocol. JOINING, JOINED and LEAVE_BEGIN follow from transitions, as does LEFT after one."""
 
-CLASSIC: Table = {
-    **_make_callback_table(),
-    **_make_process_table(_CLASSIC),
-    (Kind.JOINING, ""): (Words("INFO", _COORDINATOR, "(Re-)joining group"),),
-    (Kind.JOINING, "reason"): (Words("INFO", _COORDINATOR, "Request joining group due to: {detail}"),),
-    (Kind.MEMBER_ID, ""): (
-        Words(
-            "DEBUG",
-            _COORDINATOR,
-            "JoinGroup failed due to non-fatal error: MEMBER_ID_REQUIRED. Will set the member id as {member_id} "
-            "and then rejoin.",
-        ),
-    ),
-    (Kind.JOINED, ""): (Words("INFO", _COORDINATOR, "Successfully joined group with generation {generation}"),),
-    (Kind.SYNCED, ""): (Words("INFO", _COORDINATOR, "Successfully synced group in generation {generation}"),),
-    (Kind.TARGET, ""): (
-        Words("INFO", _COORDINATOR, f"Updating assignment with{_LISTS}"),
-        Words("INFO", _COORDINATOR, "Notifying assignor about the new Assignment(partitions={full})"),
-    ),
-    (Kind.HEARTBEAT_SENT, ""): (
-        Words(
-            "DEBUG",
-            _COORDINATOR,
-            "Sending Heartbeat request with generation {epoch} and member id {member_id} to coordinator {node}",
-        ),
-    ),
-    (Kind.HEARTBEAT_OK, ""): (Words("DEBUG", _COORDINATOR, "Received successful Heartbeat response"),),
-    (Kind.FENCED, ""): (Words("INFO", _COORDINATOR, "{refusal}"),),
-    (Kind.ERROR, ""): (Words("INFO", _COORDINATOR, "{refusal}"),),
-    (Kind.GENERATION_RESET, ""): (Words("INFO", _COORDINATOR, "Resetting generation and member id due to: {detail}"),),
-    (Kind.COORDINATOR_FOUND, ""): (Words("INFO", _COORDINATOR, "Discovered group coordinator {node}"),),
-    (Kind.COORDINATOR_LOST, ""): (
-        Words("INFO", _COORDINATOR, f"{_UNAVAILABLE}isDisconnected: false. Rediscovery will be attempted."),
-    ),
-    (Kind.COMMIT_FAILED, ""): (Words("WARN", _COORDINATOR, _COMMIT_FAILED),),
-    (Kind.POLL_EXPIRED, ""): (Words("WARN", _COORDINATOR, "consumer poll timeout has expired."),),
-    (Kind.LEAVE_SENT, ""): (
-        Words(
-            "INFO",
-            _COORDINATOR,
-            "Member {member_id} sending LeaveGroup request to coordinator {node} due to {detail}",
-        ),
-    ),
-    (Kind.LEFT, ""): (Words("DEBUG", _COORDINATOR, "LeaveGroup response with {generation} returned successfully"),),
-}
+CLASSIC = _make_table((
+    *_CALLBACKS,
+    *_list_process_rows(_CLASSIC),
+    (Kind.JOINING, "", "INFO", _COORDINATOR, "(Re-)joining group"),
+    (Kind.JOINING, "reason", "INFO", _COORDINATOR, "Request joining group due to: {detail}"),
+    (Kind.MEMBER_ID, "", "DEBUG", _COORDINATOR, _GIVEN_ID),
+    (Kind.JOINED, "", "INFO", _COORDINATOR, "Successfully joined group with generation {generation}"),
+    (Kind.SYNCED, "", "INFO", _COORDINATOR, "Successfully synced group in generation {generation}"),
+    (Kind.TARGET, "", "INFO", _COORDINATOR, f"Updating assignment with{_LISTS}"),
+    (Kind.TARGET, "", "INFO", _COORDINATOR, "Notifying assignor about the new Assignment(partitions={full})"),
+    (Kind.HEARTBEAT_SENT, "", "DEBUG", _COORDINATOR,
+     "Sending Heartbeat request with generation {epoch} and member id {member_id} to coordinator {node}"),
+    (Kind.HEARTBEAT_OK, "", "DEBUG", _COORDINATOR, "Received successful Heartbeat response"),
+    (Kind.FENCED, "", "INFO", _COORDINATOR, "{refusal}"),
+    (Kind.ERROR, "", "INFO", _COORDINATOR, "{refusal}"),
+    (Kind.GENERATION_RESET, "", "INFO", _COORDINATOR, "Resetting generation and member id due to: {detail}"),
+    (Kind.COORDINATOR_FOUND, "", "INFO", _COORDINATOR, "Discovered group coordinator {node}"),
+    (Kind.COORDINATOR_LOST, "", "INFO", _COORDINATOR,
+     f"{_UNAVAILABLE}isDisconnected: false. Rediscovery will be attempted."),
+    (Kind.COMMIT_FAILED, "", "WARN", _COORDINATOR, _COMMIT_FAILED),
+    (Kind.POLL_EXPIRED, "", "WARN", _COORDINATOR, "consumer poll timeout has expired."),
+    (Kind.LEAVE_SENT, "", "INFO", _COORDINATOR,
+     "Member {member_id} sending LeaveGroup request to coordinator {node} due to {detail}"),
+    (Kind.LEFT, "", "DEBUG", _COORDINATOR, "LeaveGroup response with {generation} returned successfully"),
+))
 """The classic protocol, which does not log states. LEAVE_BEGIN is in the line of LEAVE_SENT."""
+# fmt: on
 
 _VARIANTS = {Kind.SUBSCRIBED: "pattern", Kind.JOINING: "reason"}
 """The name in the tables for any detail of these kinds."""
