@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -70,30 +71,6 @@ def _find_table(seen: MarkedLines) -> Frame | None:
         return None
     found = _find_named("csv", table.read, seen)
     return None if found is None else replace(found, head=seen.lines[0] if table.named else "")
-
-
-def _find_json(seen: MarkedLines) -> Frame | None:
-    return _find_named("json", structured.json_object, seen)
-
-
-def _find_array(seen: MarkedLines) -> Frame | None:
-    return _find_named("array", structured.json_array, seen)
-
-
-def _find_service(seen: MarkedLines) -> Frame | None:
-    return _find_named("teamcity", structured.service_message, seen)
-
-
-def _find_string(seen: MarkedLines) -> Frame | None:
-    return _find_named("string", structured.json_string, seen)
-
-
-def _find_cef(seen: MarkedLines) -> Frame | None:
-    return _find_named("cef", cef, seen)
-
-
-def _find_leef(seen: MarkedLines) -> Frame | None:
-    return _find_named("leef", leef, seen)
 
 
 def _find_logfmt(seen: MarkedLines) -> Frame | None:
@@ -166,16 +143,18 @@ def _contain_line_feeds(read: structured.Reader, path: str, lines: Sequence[str]
     return sum(text.endswith("\n") for text in texts) > max(several, 0.2 * len(texts))
 
 
+_find_json = partial(_find_named, "json", structured.json_object)
+_find_string = partial(_find_named, "string", structured.json_string)
 _FRAMES = (
     _find_table,
     _find_grep,
     _find_numbers,
     _find_parts,
     _find_json,
-    _find_array,
-    _find_service,
-    _find_cef,
-    _find_leef,
+    partial(_find_named, "array", structured.json_array),
+    partial(_find_named, "teamcity", structured.service_message),
+    partial(_find_named, "cef", cef),
+    partial(_find_named, "leef", leef),
     _find_logfmt,
     _find_string,
 )
