@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
@@ -24,18 +24,9 @@ class Document(NamedTuple):
     path: Path
     over_lines: bool = False
 
-    def closer(self) -> Callable[[Sequence[bytes]], bool]:
-        """A document is complete when its first bracket is closed."""
-        depth = 0
-
-        def is_closed(row: Sequence[bytes]) -> bool:
-            nonlocal depth
-            if not self.over_lines:
-                return True
-            depth = (depth if len(row) > 1 else 0) + _count_open(row[-1])
-            return depth <= 0
-
-        return is_closed
+    def count_open(self, before: int, line: bytes) -> int:
+        """As `Csv.count_open`, of brackets."""
+        return before + _count_open(line) if self.over_lines else 0
 
     def rows(self, text: bytes) -> list[bytes]:
         """The entries of a document, one line each; the text itself if there are none."""

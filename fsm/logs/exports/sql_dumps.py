@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 _INSERT = re.compile(rb"INSERT (?:IGNORE )?INTO [^\s(]{1,200}\s*(?:\(([^()]{1,2000})\)\s*)?VALUES\b\s*", re.IGNORECASE)
@@ -25,21 +25,12 @@ class Inserts(NamedTuple):
     escapes: bool
     """Whether a backslash escapes, as in MySQL."""
 
-    def closer(self) -> Callable[[Sequence[bytes]], bool]:
-        """Lines belong together until their quotes are closed."""
-        open_quotes = 0
-
-        def is_closed(row: Sequence[bytes]) -> bool:
-            nonlocal open_quotes
-            line = re.sub(rb"\\.", b"", row[-1]) if self.escapes else row[-1]
-            if len(row) == 1:
-                open_quotes = 0
-                if not line.startswith((b"INSERT", b"insert", b"(", b"  (")):
-                    return True
-            open_quotes += line.count(b"'")
-            return open_quotes % 2 == 0
-
-        return is_closed
+    def count_open(self, before: int, line: bytes) -> int:
+        """As `Csv.count_open`; other lines than rows open none."""
+        if not (before or line.startswith((b"INSERT", b"insert", b"(", b"  ("))):
+            return 0
+        bare = re.sub(rb"\\.", b"", line) if self.escapes else line
+        return (before + bare.count(b"'")) % 2
 
     def rows(self, text: bytes) -> list[bytes]:
         """The rows as lines of JSON; the text itself if there are none."""

@@ -73,14 +73,15 @@ class Stanzas(NamedTuple):
     names: frozenset[str]
     """The recurring field names. Other lines that look like a field belong to the field above."""
 
-    def opens(self, line: bytes) -> bool:
+    def begins(self, _row: Sequence[bytes], line: bytes) -> bool:
+        """Whether a line is the first of a record."""
         return self.style.opens.match(line) is not None
 
     def rows(self, text: bytes) -> list[bytes]:
         """A record as one line of JSON, followed by the lines after it that do not belong to it; the text itself if it
         is not a record."""
         lines = text.decode("utf-8", "replace").split("\n")
-        if not self.opens(text.split(b"\n", 1)[0]):
+        if not self.begins((), text.split(b"\n", 1)[0]):
             return text.split(b"\n")
         end = next((i for i in range(1, len(lines)) if self._is_past_end(lines[i - 1], lines[i])), len(lines))
         rest = [line.encode() for line in lines[end:] if line.strip()]

@@ -11,11 +11,10 @@ from fsm.logs.exports.documents import Document, find_document
 from fsm.logs.exports.sql_dumps import Inserts, find_inserts
 from fsm.logs.exports.stanzas import Stanzas, find_stanzas
 from fsm.logs.exports.xml_events import XmlEvents, find_xml
-from fsm.logs.layouts.fields import Closer, Csv, Pretty, find_csv, find_pretty
+from fsm.logs.layouts.fields import Csv, Pretty, find_csv, find_pretty
 from fsm.logs.reading.entries import ENTRY_LIMIT, LINE_LIMIT, Run
 
 Table = Csv | Pretty | Document | XmlEvents | Stanzas | Inserts | Broken
-_Begins = Callable[[Sequence[bytes], bytes], bool]
 _HEAD = 1 << 16
 _LONGEST_DOCUMENT = 1 << 25
 """Most bytes of a document that are kept at once, on one line or over several."""
@@ -51,7 +50,8 @@ def rows_of(runs: Iterable[Run], table: Table | None, end: End | None = None) ->
     row: list[bytes] = []
     last = b""
     begin, first, cut = 0, 0, False
-    closed, begins = _get_borders(table)
+    opened = 0
+    begins, count_open = _get_borders(table)
     longest = _LONGEST_DOCUMENT if isinstance(table, Document | XmlEvents) else ENTRY_LIMIT
 
     def read_rows() -> Iterator[tuple[int, int, bytes, bool]]:
@@ -74,10 +74,11 @@ def rows_of(runs: Iterable[Run], table: Table | None, end: End | None = None) ->
                 yield from read_rows()
                 row = []
             if not row:
-                begin, first, cut = offset, number, False
+                begin, first, cut, opened = offset, number, False, 0
             row.append(line)
             cut = cut or was_cut
-            if closed(row) or offset + len(line) + 1 - begin >= longest:
+            opened = count_open(opened, line)
+            if opened <= 0 or offset + len(line) + 1 - begin >= longest:
                 yield from read_rows()
                 row = []
     if row:
@@ -86,10 +87,11 @@ def rows_of(runs: Iterable[Run], table: Table | None, end: End | None = None) ->
         end.is_cut = not cut and table.is_cut(last)
 
 
-def _get_borders(table: Table | None) -> tuple[Closer, _Begins]:
-    """Functions that return whether the lines of a row are complete, and whether a line begins another row."""
-    if isinstance(table, Stanzas):
-        return lambda _row: False, lambda _row, line: table.opens(line)
-    if isinstance(table, Broken):
-        return lambda _row: False, table.begins
-    return table.closer() if table is not None else lambda _row: True, lambda _row, _line: False
+def _get_borders(
+    table: Table | None,
+) -> tuple[Callable[[Sequence[bytes], bytes], bool], Callable[[int, bytes], int]]:
+    """Functions that return whether a line begins another row, and how much is open behind it: a row ends where nothing
+    is."""
+    if isinstance(table, Stanzas | Broken):
+        return table.begins, lambda _before, _line: 1
+    return lambda _row, _line: False, table.count_open if table is not None else lambda _before, _line: 0

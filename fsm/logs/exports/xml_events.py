@@ -6,7 +6,7 @@ Elements are parsed one by one, without document types, so that nothing in them 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
@@ -23,17 +23,9 @@ class XmlEvents(NamedTuple):
 
     tag: bytes
 
-    def closer(self) -> Callable[[Sequence[bytes]], bool]:
-        """An element is complete when it is closed; other lines are complete by themselves."""
-        begin, end = re.compile(rb"<%b[\s>]" % re.escape(self.tag)), b"</" + self.tag + b">"
-        opened = 0
-
-        def is_closed(row: Sequence[bytes]) -> bool:
-            nonlocal opened
-            opened = (opened if len(row) > 1 else 0) + len(begin.findall(row[-1])) - row[-1].count(end)
-            return opened <= 0
-
-        return is_closed
+    def count_open(self, before: int, line: bytes) -> int:
+        """As `Csv.count_open`, of elements."""
+        return before + len(_compile_begin(self.tag).findall(line)) - line.count(b"</%b>" % self.tag)
 
     def rows(self, text: bytes) -> list[bytes]:
         """The elements of a text; the text itself if there are none."""
@@ -52,6 +44,11 @@ class XmlEvents(NamedTuple):
         except ElementTree.ParseError:
             return None
         return "", _collect_fields(found)
+
+
+@lru_cache(maxsize=16)
+def _compile_begin(tag: bytes) -> re.Pattern[bytes]:
+    return re.compile(rb"<%b[\s>]" % re.escape(tag))
 
 
 def _strip_prefixes(text: str) -> str:

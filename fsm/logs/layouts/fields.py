@@ -49,10 +49,6 @@ _TIME_NAMES = [
 """Field names of timestamps, most specific first; other fields qualify if their values are timestamps."""
 
 
-Closer = Callable[[Sequence[bytes]], bool]
-"""Whether the lines read so far complete a row."""
-
-
 class Roles(NamedTuple):
     """The fields of a line by role: dotted paths, empty if there is none."""
 
@@ -423,16 +419,9 @@ class Csv(NamedTuple):
         cells = dict(zip(self.names, rows[0], strict=True))
         return "", cells | {name: _read_labels(cells[name]) for name in _LABELS if name in cells}
 
-    def closer(self) -> Closer:
-        """A row is complete when its quotes are closed."""
-        quotes = 0
-
-        def is_closed(row: Sequence[bytes]) -> bool:
-            nonlocal quotes
-            quotes = row[-1].count(b'"') + (quotes if len(row) > 1 else 0)
-            return quotes % 2 == 0
-
-        return is_closed
+    def count_open(self, before: int, line: bytes) -> int:
+        """How many quotes are open behind a line of a row, given how many were before it."""
+        return (before + line.count(b'"')) % 2
 
 
 _LABELS = ("labels", "tags", "attributes")
@@ -460,18 +449,12 @@ class Pretty(NamedTuple):
             return [text]
         return [text[:begin].lstrip(b", ") + json.dumps(found).encode()]
 
-    def closer(self) -> Closer:
-        """An object is complete when its brace is closed; other lines are complete by themselves."""
-        opened = False
-
-        def is_closed(row: Sequence[bytes]) -> bool:
-            nonlocal opened
-            if len(row) == 1:
-                found = _OPENS.match(row[0])
-                opened = found is not None and found[1] == self.indent
-            return not opened or row[-1].rstrip(b" \t\r,]") == self.indent + b"}"
-
-        return is_closed
+    def count_open(self, before: int, line: bytes) -> int:
+        """As `Csv.count_open`, of braces: 1 inside of an object."""
+        if not before:
+            found = _OPENS.match(line)
+            return int(found is not None and found[1] == self.indent)
+        return int(line.rstrip(b" \t\r,]") != self.indent + b"}")
 
 
 _ENDS_OPEN = re.compile(rb"\{[^\S\n]*(?:\n|\Z)")
