@@ -1,5 +1,6 @@
 """Decodes texts that were encoded as a whole: base64, other line ends, other blanks, HTML pages, length-prefixed
-frames. Each encoding is a row of a table. The text is read sequentially, and lines are counted after decoding."""
+frames. One function detects each encoding and returns its decoder. The text is read sequentially, and lines are counted
+after decoding."""
 
 from __future__ import annotations
 
@@ -11,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from fsm.logs.layouts import stamps
@@ -28,32 +28,34 @@ Recode = Callable[[Iterable[bytes]], Iterator[bytes]]
 """Maps the chunks of an encoded text, cut anywhere, to those of the decoded text."""
 
 
-class Recoding(NamedTuple):
-    """One encoding."""
-
-    name: str
-    recode: Callable[[bytes], Recode | None]
-    """The decoder of a text that begins with these bytes; None if it is not encoded in this way."""
-
-
 def find_recoding(head: bytes) -> Recode | None:
     """The decoder of a text that begins with these bytes, at most `HEAD`; None if it needs none."""
     if len(head) - len(head.translate(None, _CONTROLS)) > 0.01 * len(head):
         return None
-    return next((found for row in RECODINGS if (found := row.recode(head)) is not None), None)
+    return next((found for detect in _DETECTORS if (found := detect(head)) is not None), None)
+
+
+def _split(parts: Iterable[bytes], find_end: Callable[[bytes], int]) -> Iterator[bytes]:
+    """Chunks that end where `find_end` finds that nothing is cut, and what is left at the end."""
+    rest = b""
+    for part in parts:
+        text = rest + part
+        end = find_end(text)
+        rest = text[end:]
+        if end:
+            yield text[:end]
+    if rest:
+        yield rest
 
 
 def _split_lines(parts: Iterable[bytes]) -> Iterator[bytes]:
     """Chunks that end at line ends, unless a line is very long."""
-    rest = b""
-    for part in parts:
-        rest += part
-        end = rest.rfind(b"\n") + 1
-        if end or len(rest) > _LONGEST:
-            yield rest[: end or len(rest)]
-            rest = rest[end:] if end else b""
-    if rest:
-        yield rest
+    return _split(parts, lambda text: text.rfind(b"\n") + 1 or (len(text) if len(text) > _LONGEST else 0))
+
+
+def _substitute(pattern: re.Pattern[bytes], by: bytes | Callable[[re.Match[bytes]], bytes]) -> Recode:
+    """Replaces what is found within lines."""
+    return lambda parts: (pattern.sub(by, part) for part in _split_lines(parts))
 
 
 # -- line ends and blanks -----------------------------------------------------------------------------------
@@ -79,13 +81,11 @@ _FEWEST_ENDS = 4
 
 
 def _replace_ends(parts: Iterable[bytes], end: bytes) -> Iterator[bytes]:
-    rest = b""
-    for part in parts:
-        text = rest + part
-        held = next((n for n in range(len(end), 0, -1) if text.endswith(end[:n])), 0)
-        rest = text[len(text) - held :]
-        yield text[: len(text) - held].replace(end if len(end) > 1 else b"\r\n", b"\n").replace(end, b"\n")
-    yield rest.replace(end, b"\n")
+    def find_end(text: bytes) -> int:
+        return len(text) - next((n for n in range(len(end), 0, -1) if text.endswith(end[:n])), 0)
+
+    for text in _split(parts, find_end):
+        yield text.replace(end if len(end) > 1 else b"\r\n", b"\n").replace(end, b"\n")
 
 
 _NO_BREAK_SPACE = re.compile(rb"\xc2\xa0|&nbsp;|&#160;|(?<![\x80-\xff])\xa0(?![\x80-\xbf])")
@@ -98,7 +98,7 @@ def _detect_blanks(head: bytes) -> Recode | None:
     count = sum(1 for _ in _NO_BREAK_SPACE.finditer(head))
     if count < _FEWEST_BLANKS or count < head.count(b" "):
         return None
-    return lambda parts: (_NO_BREAK_SPACE.sub(b" ", part) for part in _split_lines(parts))
+    return _substitute(_NO_BREAK_SPACE, b" ")
 
 
 _FEWEST_BLANKS = 5
@@ -108,14 +108,10 @@ def _detect_quotes(head: bytes) -> Recode | None:
     """Quotes as word processors and mailers set them: all of them, or the text of an application has some."""
     if b"\xe2\x80" not in head or len(_SET_QUOTE.findall(head)) < _FEWEST_BLANKS or b'"' in head:
         return None
-    return lambda parts: (_SET_QUOTE.sub(_plain_quote, part) for part in _split_lines(parts))
+    return _substitute(_SET_QUOTE, lambda found: b"'" if found[1] else b'"')
 
 
 _SET_QUOTE = re.compile(rb"\xe2\x80(?:([\x98-\x9b])|[\x9c-\x9f])")
-
-
-def _plain_quote(found: re.Match[bytes]) -> bytes:
-    return b"'" if found[1] else b'"'
 
 
 def _detect_padding(head: bytes) -> Recode | None:
@@ -130,7 +126,7 @@ def _detect_padding(head: bytes) -> Recode | None:
     padded = sum(line.endswith(b" ") for line in lines)
     if padded < _FEWEST_BLANKS or padded < 0.8 * len(lines):
         return None
-    return lambda parts: (_PADDED.sub(b"", part) for part in _split_lines(parts))
+    return _substitute(_PADDED, b"")
 
 
 _PADDED = re.compile(rb"(?<![ \t])[ \t]++(?=\r?\n|\Z)")
@@ -143,13 +139,10 @@ def _detect_percents(head: bytes) -> Recode | None:
 
 
 def _decode_percents(parts: Iterable[bytes]) -> Iterator[bytes]:
-    rest = b""
-    for part in parts:
-        text = rest + part
-        held = next((n for n in (1, 2) if text[-n:].startswith(b"%")), 0)
-        rest, text = text[len(text) - held :], text[: len(text) - held]
-        yield unquote_to_bytes(text)
-    yield rest
+    def find_end(text: bytes) -> int:
+        return len(text) - next((n for n in (1, 2) if text[-n:].startswith(b"%")), 0)
+
+    return map(unquote_to_bytes, _split(parts, find_end))
 
 
 def _detect_escapes(head: bytes) -> Recode | None:
@@ -165,15 +158,12 @@ _CHARACTERS = {b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 
 
 def _unescape(parts: Iterable[bytes]) -> Iterator[bytes]:
-    rest, first = b"", True
-    for part in parts:
-        text = rest + part
-        held = (len(text) - len(text.rstrip(b"\\"))) % 2
-        rest, text = text[len(text) - held :], text[: len(text) - held]
-        if first:
-            first, text = False, re.sub(rb"\Ab?[\"']", b"", text)
-        yield _ESCAPE.sub(lambda found: _CHARACTERS.get(found[1], found[1]), text)
-    yield rest
+    def find_end(text: bytes) -> int:
+        return len(text) - (len(text) - len(text.rstrip(b"\\"))) % 2
+
+    for i, text in enumerate(_split(parts, find_end)):
+        bare = text if i else re.sub(rb"\Ab?[\"']", b"", text)
+        yield _ESCAPE.sub(lambda found: _CHARACTERS.get(found[1], found[1]), bare)
 
 
 def _detect_controls(head: bytes) -> Recode | None:
@@ -183,7 +173,7 @@ def _detect_controls(head: bytes) -> Recode | None:
         return None
     if sum(map(head.count, (b"#011", b"#033", b"^[["))) < _FEWEST_ENDS:
         return None
-    return lambda parts: (_CONTROL_SIGN.sub(lambda one: _CONTROL_OF[one[0]], part) for part in _split_lines(parts))
+    return _substitute(_CONTROL_SIGN, lambda one: _CONTROL_OF[one[0]])
 
 
 _CONTROL_SIGN = re.compile(rb"#0(?:11|33)|\^(?:I|\[(?=\[))")
@@ -249,15 +239,14 @@ def _detect_supervisord(head: bytes) -> Recode | None:
 
 def _take_headings_off(parts: Iterable[bytes], feed: bytes) -> Iterator[bytes]:
     """`feed` is what supervisord writes behind each chunk."""
-    rest = b""
-    held: dict[bytes, bytes] = {}
-    for part in parts:
-        text = rest + part
+
+    def find_end(text: bytes) -> int:
         *_, last = (0, *(found.start() for found in _HEADING.finditer(text)))
-        end = last if len(text) < _LONGEST else len(text)
-        yield from _join_output(text[:end], held, feed)
-        rest = text[end:]
-    yield from _join_output(rest, held, feed)
+        return last if len(text) < _LONGEST else len(text)
+
+    held: dict[bytes, bytes] = {}
+    for text in _split(parts, find_end):
+        yield from _join_output(text, held, feed)
     yield b"\n".join(held.values())
 
 
@@ -411,7 +400,7 @@ def _detect_base64_values(head: bytes) -> Recode | None:
     texts = [one for one in found if b" " in one and _is_text(one)]
     if not texts or len(texts) < len(found) / 2:
         return None
-    return lambda parts: (_VALUE.sub(_decode_string, part) for part in _split_lines(parts))
+    return _substitute(_VALUE, _decode_string)
 
 
 def _decode_string(found: re.Match[bytes]) -> bytes:
@@ -430,7 +419,7 @@ def _detect_byte_lists(head: bytes) -> Recode | None:
     found = [_decode_numbers(one) != one[0] for one in islice(_NUMBERS.finditer(head), _LOOKED_AT)]
     if not found or sum(found) < len(found) / 2:
         return None
-    return lambda parts: (_NUMBERS.sub(_decode_numbers, part) for part in _split_lines(parts))
+    return _substitute(_NUMBERS, _decode_numbers)
 
 
 def _decode_numbers(found: re.Match[bytes]) -> bytes:
@@ -452,7 +441,7 @@ def _detect_escaped_signs(head: bytes) -> Recode | None:
         return lambda parts: (part.replace(rb"\=", b"=") for part in _split_lines(parts))
     if head.count(b"u003d") + head.count(b"u003D") < _FEWEST_BLANKS:
         return None
-    return lambda parts: (_SIGN.sub(lambda one: bytes([int(one[1], 16)]), part) for part in _split_lines(parts))
+    return _substitute(_SIGN, lambda one: bytes([int(one[1], 16)]))
 
 
 # -- pages and rich text -------------------------------------------------------------------------------------
@@ -494,7 +483,7 @@ def _join_cells(lines: Sequence[str]) -> bytes:
 
 def _detect_rich_text(head: bytes) -> Recode | None:
     """RTF, as saved by word processors."""
-    return _strip_controls if head.startswith(b"{\\rtf") else None
+    return _substitute(_CONTROL, _decode_character) if head.startswith(b"{\\rtf") else None
 
 
 _CONTROL = re.compile(
@@ -502,10 +491,6 @@ _CONTROL = re.compile(
     rb"|\\(?P<ends>par|line)\b ?|\\(?P<tab>tab)\b ?|\\~|\\'(?P<code>[0-9a-f]{2})|\\(?P<itself>[{}\\])"
     rb"|\\[a-z]{1,32}-?\d{0,10} ?|[{}\r\n]"
 )
-
-
-def _strip_controls(parts: Iterable[bytes]) -> Iterator[bytes]:
-    return (_CONTROL.sub(_decode_character, part) for part in _split_lines(parts))
 
 
 def _decode_character(found: re.Match[bytes]) -> bytes:
@@ -516,24 +501,24 @@ def _decode_character(found: re.Match[bytes]) -> bytes:
     return found["itself"] or (b" " if found[0] == rb"\~" else b"")
 
 
-RECODINGS: Sequence[Recoding] = (
-    Recoding("page", _detect_page),
-    Recoding("test report", _detect_test_report),
-    Recoding("terminal", _detect_asciinema),
-    Recoding("rich text", _detect_rich_text),
-    Recoding("base64", _detect_base64),
-    Recoding("base64 values", _detect_base64_values),
-    Recoding("lists of bytes", _detect_byte_lists),
-    Recoding("escaped signs", _detect_escaped_signs),
-    Recoding("control characters", _detect_controls),
-    Recoding("octet counting", _detect_octets),
-    Recoding("supervisord", _detect_supervisord),
-    Recoding("titles", _detect_titles),
-    Recoding("line ends", _detect_line_ends),
-    Recoding("blanks", _detect_blanks),
-    Recoding("quotes", _detect_quotes),
-    Recoding("padding", _detect_padding),
-    Recoding("percents", _detect_percents),
-    Recoding("escapes", _detect_escapes),
+_DETECTORS = (
+    _detect_page,
+    _detect_test_report,
+    _detect_asciinema,
+    _detect_rich_text,
+    _detect_base64,
+    _detect_base64_values,
+    _detect_byte_lists,
+    _detect_escaped_signs,
+    _detect_controls,
+    _detect_octets,
+    _detect_supervisord,
+    _detect_titles,
+    _detect_line_ends,
+    _detect_blanks,
+    _detect_quotes,
+    _detect_padding,
+    _detect_percents,
+    _detect_escapes,
 )
-"""All known encodings; the first match counts, and its output is examined again."""
+"""The encodings; the first one that is found counts, and its output is examined again."""
