@@ -27,6 +27,7 @@ from fsm.logs.reading.entries import (
     Block,
     Entry,
     Headers,
+    find_owners,
     has_learned_format,
     headers_by_first,
     join_parts,
@@ -153,8 +154,7 @@ class Knowledge:
 
     def _ask(self, line: bytes, by_first: Mapping[int, Headers]) -> int:
         """The kind of the entry that begins with the line, or `_NO_HEADER`."""
-        headers = by_first.get(line[0], ()) if line else ()
-        found = tuple(one for matches, its in headers if matches(line) for one in its)
+        found = find_owners(line, by_first)
         if not found:
             return _NO_HEADER
         if found not in self.owners:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
-from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from fsm.logs import LEARNED, Client, Format, Header
+from fsm.logs import LEARNED, Client, Format
 from fsm.logs.exports.box_tables import Boxed
 from fsm.logs.exports.broken_lines import find_broken
 from fsm.logs.exports.tables import Table, find_table, rows_of
@@ -29,7 +28,7 @@ from fsm.logs.layouts.pattern import parse_pattern
 from fsm.logs.layouts.quotes import FEWEST_PRINTED, find_related
 from fsm.logs.layouts.ties import are_ties_in_order, do_fall
 from fsm.logs.reading.blocks import Numbers, line_bounds
-from fsm.logs.reading.entries import CONTINUES, LINE_LIMIT, Run
+from fsm.logs.reading.entries import CONTINUES, LINE_LIMIT, Run, find_owners, headers_by_first
 from fsm.logs.reading.opening import READ_ERRORS, DamageTolerant, SizeLimited, open_bytes, open_packed
 
 BLOCK = 1 << 20
@@ -198,7 +197,7 @@ def _learn_blocks(blocks: Iterator[bytes], tail: bytes, modified_ms: int, format
     A block that is explained neither by the known layouts nor by those learned from an earlier block is learned from,
     too: a layout may begin in the middle of a file.
     """
-    known = _known(tuple(one for one in formats if one.client is None))
+    known = tuple(one for one in formats if one.client is None)
     clients = tuple(one.client for one in formats if one.client is not None)
     pattern = next((one.layout for one in formats if one.client is not None), LEARNED)
     learned, seen, head, strange, falls, is_sorted = NOTHING, 0, b"", False, False, False
@@ -280,7 +279,7 @@ _MOST_TIMES = 24
 def _is_new(
     lines: Sequence[bytes],
     marked: Sequence[int],
-    known: _Known,
+    known: tuple[Format, ...],
     clients: tuple[Client, ...],
     layouts: Sequence[Layout],
 ) -> bool:
@@ -330,35 +329,23 @@ def _split_clients(
     return tuple(one for one in clients if one not in often), often
 
 
-class _Known:
-    """Looks up the known layouts of entries."""
-
-    def __init__(self, formats: Sequence[Format]) -> None:
-        self.formats = formats
-        self._headers: dict[int, dict[Header, list[Format]]] = {}
-        for one in formats:
-            for byte in one.first:
-                self._headers.setdefault(byte, {}).setdefault(one.header, []).append(one)
-
-    def owners(self, lines: Sequence[bytes], marked: Sequence[int]) -> dict[int, list[Format]]:
-        """The known layouts of the entries to which the marked lines (ascending indices) belong."""
-        out: dict[int, list[Format]] = {}
-        for at in marked:
-            out[at] = []
-            for i in range(at, max(-1, at - _LONGEST_ENTRY), -1):
-                line = lines[i]
-                headers = self._headers.get(line[0], {}) if line else {}
-                found = [one for header, its in headers.items() if header.match(line) for one in its]
-                if found or not CONTINUES(line):
-                    out[at] = found
-                    break
-                if i != at and i in out:
-                    out[at] = out[i]
-                    break
-        return out
-
-
-_known = lru_cache(maxsize=16)(_Known)
+def _list_owners(
+    lines: Sequence[bytes], marked: Sequence[int], known: tuple[Format, ...]
+) -> dict[int, tuple[Format, ...]]:
+    """The known layouts of the entries to which the marked lines (ascending indices) belong."""
+    by_first = headers_by_first(known)
+    out: dict[int, tuple[Format, ...]] = {}
+    for at in marked:
+        out[at] = ()
+        for i in range(at, max(-1, at - _LONGEST_ENTRY), -1):
+            found = find_owners(lines[i], by_first)
+            if found or not CONTINUES(lines[i]):
+                out[at] = found
+                break
+            if i != at and i in out:
+                out[at] = out[i]
+                break
+    return out
 
 
 class _Unexplained(NamedTuple):
@@ -372,7 +359,7 @@ class _Unexplained(NamedTuple):
 
 
 def _find_unexplained(
-    lines: Sequence[bytes], marked: Sequence[int], known: _Known, clients: tuple[Client, ...]
+    lines: Sequence[bytes], marked: Sequence[int], known: tuple[Format, ...], clients: tuple[Client, ...]
 ) -> _Unexplained:
     """The marked lines that no known layout explains.
 
@@ -384,7 +371,7 @@ def _find_unexplained(
     speaking: set[str] = set()
     names = frozenset(client.name for client in clients)
     others: dict[frozenset[str], tuple[Client, ...]] = {}  # the clients that may print in these layouts
-    owned = known.owners(lines, marked)
+    owned = _list_owners(lines, marked, known)
     explained = {i: hits for i, its in owned.items() if (hits := _list_candidates(lines[i][:LINE_LIMIT], its))}
     misread = _find_misread(lines, explained)
     printed_by_others = not explained and len(owned) >= FEWEST_PRINTED
@@ -403,7 +390,7 @@ def _find_unexplained(
         text = line.decode("utf-8", "replace") if line.startswith(b"{") else ""
         matching = frozenset(one.name for one in its if not text or one.parse(text, UTC) is not None)
         if matching not in others:
-            related = find_related(matching, known.formats) if matching and explained else names
+            related = find_related(matching, known) if matching and explained else names
             others[matching] = tuple(
                 one
                 for one in clients

@@ -221,6 +221,12 @@ def headers_by_first(formats: tuple[Format, ...]) -> Mapping[int, Headers]:
     return out
 
 
+def find_owners(line: bytes, by_first: Mapping[int, Headers]) -> tuple[Format, ...]:
+    """The formats whose header a line has."""
+    headers = by_first.get(line[0], ()) if line else ()
+    return tuple(one for matches, its in headers if matches(line) for one in its)
+
+
 def _headers(formats: Sequence[Format]) -> Headers:
     shared: dict[Header, tuple[Format, ...]] = {}
     for format_ in formats:

@@ -23,7 +23,15 @@ from fsm.logs.layouts.frames import GAP, Named, Peeled, clean
 from fsm.logs.layouts.layout import Layout
 from fsm.logs.reading.beginnings import LONGEST, Beginnings
 from fsm.logs.reading.blocks import Numbers, line_bounds, words
-from fsm.logs.reading.entries import ENTRY_LIMIT, SMALLEST_PART, Block, Entry, Run
+from fsm.logs.reading.entries import (
+    ENTRY_LIMIT,
+    SMALLEST_PART,
+    Block,
+    Entry,
+    Run,
+    find_owners,
+    headers_by_first,
+)
 
 MOST_STREAMS = 1000
 
@@ -65,7 +73,7 @@ class _Streams:
 
     def __init__(self, layouts: Sequence[Layout], formats: Sequence[Format]) -> None:
         self.layouts = layouts
-        self.known = [one for one in formats if one.client is None]
+        self.known = headers_by_first(tuple(one for one in formats if one.client is None))
         self.of_layout = [
             tuple(one for one in formats if getattr(one.header, "layout", None) is layout) for layout in layouts
         ]
@@ -163,8 +171,7 @@ class _Streams:
         if line == GAP:
             yield from self.finish()
             self.opened.clear()
-        its = tuple(one for one in self.known if line[:1] and line[0] in one.first and one.header.match(line))
-        yield Entry(offset, number, its, line.removesuffix(b"\r"), cut)
+        yield Entry(offset, number, find_owners(line, self.known), line.removesuffix(b"\r"), cut)
 
     def close(self, key: tuple[int, str]) -> Iterator[Entry]:
         """The last entry of a stream, if it is open."""
