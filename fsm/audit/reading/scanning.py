@@ -34,7 +34,6 @@ _SHAPE = 400
 _MOST_KEPT = 20_000
 """Orphan shapes in the cache."""
 _MOST_OPEN = 4 << 20
-_FEED = 10
 
 
 class Parsed(NamedTuple):
@@ -97,7 +96,7 @@ class Scanner:
         self._formats = tuple(self.reader.expected)
         known = knowledge_of(self._formats)
         opened: list[Run] = []  # the last entry so far, which may continue in the next block
-        for block in self.reader.blocks(handle, _count_feeds):
+        for block in self.reader.blocks(handle):
             lines = self.split(block, known)
             heads = np.flatnonzero(lines.kinds if lines is not None else ())
             if lines is None or not len(heads):
@@ -214,7 +213,3 @@ def parse_all(entries: Iterable[Entry], zone: tzinfo) -> Iterator[Parsed]:
 def _parse(entry: Entry, zone: tzinfo) -> Parsed:
     format_, records = parse_entry(entry, zone)
     return Parsed(entry, format_, records)
-
-
-def _count_feeds(data: bytes) -> int:
-    return int(np.count_nonzero(np.frombuffer(data, np.uint8) == _FEED))

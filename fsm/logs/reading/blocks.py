@@ -32,6 +32,11 @@ def line_bounds(data: bytes) -> Numbers:
     return bounds
 
 
+def count_feeds(data: bytes) -> int:
+    """How many line feeds there are: faster than `bytes.count` in a large block."""
+    return int(np.count_nonzero(np.frombuffer(data, np.uint8) == _FEED))
+
+
 def join(texts: Sequence[bytes]) -> tuple[bytes, Numbers]:
     """The texts as the lines of a block, and their bounds. They may contain line feeds."""
     return b"\n".join(texts), np.cumsum([0, *(len(text) + 1 for text in texts)])

@@ -19,6 +19,7 @@ from fsm.logs.exports.tables import longest_line
 from fsm.logs.layouts.layout import Description, formats_of
 from fsm.logs.layouts.learned import Guess
 from fsm.logs.layouts.samples import NOTHING, Learned, learn_bytes, learn_file
+from fsm.logs.reading.blocks import count_feeds
 from fsm.logs.reading.entries import ENTRY_LIMIT, LINE_LIMIT, Block, Entry, assemble
 from fsm.logs.reading.opening import (
     GZIP_MAGIC,
@@ -109,10 +110,6 @@ def reader_of(piece: Piece, formats: Sequence[Format]) -> PieceReader | SegmentR
     return PieceReader(piece._replace(end=WHOLE, gzipped=True) if is_coded(head) else piece, formats)
 
 
-def _count_feeds(data: bytes) -> int:
-    return data.count(b"\n")
-
-
 class PieceReader:
     """Reads one piece. `lines` counts the lines that start in it; complete once `entries` is exhausted."""
 
@@ -186,7 +183,7 @@ class PieceReader:
             return assemble_streams(runs, self.learned.layouts, self.expected, self.learned.table)
         return assemble(runs, self.expected)
 
-    def blocks(self, handle: DamageTolerant, count_feeds: Callable[[bytes], int] = _count_feeds) -> Iterator[Block]:
+    def blocks(self, handle: DamageTolerant) -> Iterator[Block]:
         """Blocks of lines from the context before the piece to `ENTRY_LIMIT` behind it. No block crosses the piece's
         borders."""
         start, end = self.piece.start, self.piece.end
