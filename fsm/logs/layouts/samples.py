@@ -162,25 +162,16 @@ def _read_spread(handle: DamageTolerant, size: int) -> Iterator[Block]:
     )
     for i in sorted(chosen, key=lambda i: (i != 0, i != count - 1, f"{i:b}"[::-1])):
         handle.seek(i * BLOCK)
-        yield i * BLOCK, _fill(handle), i == count - 1
+        yield i * BLOCK, handle.fill(BLOCK), i == count - 1
 
 
 def _read_in_order(handle: DamageTolerant) -> Iterator[Block]:
     """The first blocks of a file, in order."""
     for i in range(MOST_BLOCKS):
-        block = _fill(handle)
+        block = handle.fill(BLOCK)
         if not block:
             return
         yield i * BLOCK, block, len(block) < BLOCK
-
-
-def _fill(handle: DamageTolerant) -> bytes:
-    parts: list[bytes] = []
-    have = 0
-    while have < BLOCK and (part := handle.read(BLOCK - have)):
-        parts.append(part)
-        have += len(part)
-    return b"".join(parts)
 
 
 def _trim_lines(blocks: Iterable[Block]) -> Iterator[bytes]:

@@ -80,14 +80,11 @@ class _Stream(io.RawIOBase):
         """The next bytes, fewer only before the end or damage. Raises one of `READ_ERRORS` where there is none."""
         if not 0 <= size <= self.allowed:
             raise PackedError(f"damaged: headers of more than {_LONGEST_HEADERS >> 10} KB")
-        data = bytearray()
-        while len(data) < size and (part := self._handle.read(size - len(data))):
-            data += part
-        if size and not data:
+        self.last = self._handle.fill(size)
+        if size and not self.last:
             raise self._handle.problem or EOFError("the archive ended before its end mark")
-        self.allowed -= len(data)
-        self._place += len(data)
-        self.last = bytes(data)
+        self.allowed -= len(self.last)
+        self._place += len(self.last)
         return self.last
 
 

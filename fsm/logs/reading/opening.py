@@ -210,7 +210,7 @@ def open_packed(file: str) -> Iterator[IO[bytes]]:
 
     with ExitStack() as layers:
         handle = _open_layers(layers, layers.enter_context(Path(file).open("rb")), HEAD, find_opener)[0]
-        if _find_row(_COMPRESSED, _read_head(handle, 8)) is not None:
+        if _find_row(_COMPRESSED, DamageTolerant(handle).fill(8)) is not None:
             raise PackedError(f"compressed more than {_MOST_LAYERS} times; unpack it first")
         handle.seek(0)
         yield handle
@@ -252,22 +252,13 @@ def _open_layers(
     bytes that were seen last)."""
     start = b""
     for _ in range(_MOST_LAYERS):
-        start = _read_head(handle, head)
+        start = DamageTolerant(handle).fill(head)
         handle.seek(0)
         opener = find_opener(start)
         if opener is None:
             break
         handle = layers.enter_context(opener(handle))
     return handle, start
-
-
-def _read_head(handle: IO[bytes], size: int) -> bytes:
-    """The beginning of a file, as far as it can be read."""
-    opened, parts, have = DamageTolerant(handle), list[bytes](), 0
-    while have < size and (part := opened.read(size - have)):
-        parts.append(part)
-        have += len(part)
-    return b"".join(parts)
 
 
 class SizeLimited:
@@ -306,6 +297,15 @@ class DamageTolerant:
             return self._read_rest()
         self._place += len(part)
         return part
+
+    def fill(self, size: int) -> bytes:
+        """The next bytes, fewer only before the end or the damage."""
+        parts: list[bytes] = []
+        have = 0
+        while have < size and (part := self.read(size - have)):
+            parts.append(part)
+            have += len(part)
+        return b"".join(parts)
 
     def _read_rest(self) -> bytes:
         """The data before the damage, in small reads: a decompressor returns nothing of a chunk that is damaged further
