@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 
 from fsm.logs import Client, Format, Message
 from fsm.logs.layouts.java_layouts import KAFKA_HEADER, KAFKA_REACH, kafka, reading
@@ -29,6 +30,7 @@ from fsm.logs.programs.java_messages import (
     parse_message,
     read_named_groups,
     record,
+    rule,
 )
 from fsm.trace import Kind, Partition, by_partition
 
@@ -60,12 +62,8 @@ _TOPIC_PARTITIONS = re.compile(r"([\w-]{22})=\[((?:\d{1,9}(?:, )?)*)\]", re.ASCI
 _TOPIC_METADATA = re.compile(rf"TopicMetadata\(id=({_ID}), name=([\w.-]{{1,249}}),", re.ASCII)
 
 
-def _rule(pattern: str, build: Build) -> Rule:
-    return Rule(re.compile(pattern, re.ASCII | re.DOTALL), build)
-
-
-def _ignore(pattern: str) -> Rule:
-    return _rule(pattern, no_records)
+_rule = partial(rule, flags=re.ASCII | re.DOTALL)
+_ignore = partial(_rule, meaning=no_records)
 
 
 def _read_state(machine: str, next_state: str = "") -> Build:
@@ -112,12 +110,12 @@ def _read_subscription(message: JavaMessage, match: re.Match[str]) -> Records:
 
 # After `[GroupId <group>] `, or `[Group <group>] ` before Kafka 4.0.
 _IN_GROUP = (
-    _rule(rf"Member {_M} {_JOINS}", emit(Kind.JOINED)),
-    _rule(rf"Static member {_M} with instance id {_I} {_JOINS}", emit(Kind.JOINED)),
+    _rule(rf"Member {_M} {_JOINS}", Kind.JOINED),
+    _rule(rf"Static member {_M} with instance id {_I} {_JOINS}", Kind.JOINED),
     _rule(
         rf"Static member with instance id {_I} re-{_JOINS} "
         rf"Created a new member {_M} to replace the existing member .*\.",
-        emit(Kind.JOINED),
+        Kind.JOINED,
     ),
     _rule(
         rf"Static member {_M} with instance id {_I} cannot join the group because the instance id .*owned by .*",
@@ -127,16 +125,16 @@ _IN_GROUP = (
         rf"Static member {_M} with instance id {_I} is fenced by existing member .*", _read_fenced("FENCED_INSTANCE_ID")
     ),
     _ignore(rf"Dynamic member with unknown member id joins the consumer group\. Created a new member id {_M} and .*"),
-    _rule(rf"Member {_M} left the consumer group\.", emit(Kind.LEFT)),
+    _rule(rf"Member {_M} left the consumer group\.", Kind.LEFT),
     _rule(
         rf"Static [mM]ember {_M} with instance id {_I} temporarily left the consumer group\.",
         emit(Kind.LEFT, detail="STATIC_MEMBER_AWAY"),
     ),
-    _rule(rf"Static [mM]ember {_M} with instance id {_I} left the consumer group\.", emit(Kind.LEFT)),
-    _rule(rf"(?:Dynamic |Pending )?[mM]ember {_M} {_LEAVES}", emit(Kind.LEFT)),
+    _rule(rf"Static [mM]ember {_M} with instance id {_I} left the consumer group\.", Kind.LEFT),
+    _rule(rf"(?:Dynamic |Pending )?[mM]ember {_M} {_LEAVES}", Kind.LEFT),
     _rule(
         rf"Static [mM]ember (?P<member_id>.{{0,300}}?) with instance id {_I} {_LEAVES}",
-        emit(Kind.LEFT),
+        Kind.LEFT,
     ),
     _rule(
         rf"Member {_M} fenced from the group because the member session expired\.{{1,2}}",
@@ -151,24 +149,24 @@ _IN_GROUP = (
         _read_fenced("REBALANCE_TIMEOUT"),
     ),
     _ignore(r"(?:Ignoring rebalance timeout for|Could not fence) .*"),
-    _rule(rf"Bumped group epoch to {_E}(?: with metadata hash .*)?\.", emit(Kind.GROUP_EPOCH)),
+    _rule(rf"Bumped group epoch to {_E}(?: with metadata hash .*)?\.", Kind.GROUP_EPOCH),
     _rule(
         rf"Computed a new target assignment for epoch {_E} with '(?P<detail>[^']*)' assignor in \d+ms[.:](?P<rest>.*)",
         _read_targets,
     ),
-    _rule(rf"Failed to compute a new target assignment for epoch {_E}: {_D}", emit(Kind.ERROR)),
+    _rule(rf"Failed to compute a new target assignment for epoch {_E}: {_D}", Kind.ERROR),
     _rule(
         rf"Member {_M} new assignment state: epoch={_E}, previousEpoch={EPOCH}, state=(?P<next_state>\w+), "
         r"assignedPartitions=\[(?P<full>[^\]]*)\] and revokedPartitions=\[(?P<revoked>[^\]]*)\]\.",
         _read_member_state,
     ),
     _rule(rf"Member {_M} updated its subscribed topics to: \[(?P<topics>[^\]]*)\]\.", _read_subscription),
-    _rule(rf"Member {_M} updated its subscribed regex to: {_D}\.", emit(Kind.SUBSCRIBED)),
+    _rule(rf"Member {_M} updated its subscribed regex to: {_D}\.", Kind.SUBSCRIBED),
     _ignore(r"Computed new metadata hash: .*"),
     _rule(r"Computed new subscription metadata: (?P<topics>.*)", _read_topic_names),  # before 4.2
     _ignore(r"(?:Scanned|Refreshing regular|Received) .*"),
     _ignore(rf"Member {_M} new assignment state: [^\[]*assignedPartitions=\[[^\]]*\]\."),  # share groups
-    _rule(r"Couldn't (?P<detail>(?:update|parse) regular expression .*)", emit(Kind.ERROR)),
+    _rule(r"Couldn't (?P<detail>(?:update|parse) regular expression .*)", Kind.ERROR),
     _ignore(r"(?:Cannot remove the epoch|Size of assignment epochs) .*"),
     _rule(r"Converted the (?:empty )?classic group to a consumer group\.", _read_state(CONSUMER)),
     _rule(r"Converted the (?:empty )?consumer group to a classic group\.", _read_state(CLASSIC)),
@@ -194,8 +192,8 @@ _WITHOUT_PREFIX = (
         _read_state(CLASSIC, "STABLE"),
     ),
     _rule(rf"Group {_G} with generation {_E} is now empty.*", _read_state(CLASSIC, "EMPTY")),
-    _rule(rf"Group {_G} removed? dynamic members who haven't joined: {_D}", emit(Kind.ERROR)),
-    _rule(rf"Group {_G} (?P<detail>could not complete rebalance because no members rejoined)\.?", emit(Kind.ERROR)),
+    _rule(rf"Group {_G} removed? dynamic members who haven't joined: {_D}", Kind.ERROR),
+    _rule(rf"Group {_G} (?P<detail>could not complete rebalance because no members rejoined)\.?", Kind.ERROR),
     _rule(
         rf"(?:Dynamic|Static) Member with unknown member id joins group {_G} in \w+ state\. "
         rf"Created a new member id {_M} for this member and add to the group\.",
@@ -223,18 +221,18 @@ _WITHOUT_PREFIX = (
         _read_fenced("FENCED_INSTANCE_ID"),
     ),
     _rule(rf"Member {_M} in group {_G} has failed, removing it from the group\.?", _read_fenced("SESSION_EXPIRED")),
-    _rule(rf"Member {_M} in group {_G} has left, removing it from the group", emit(Kind.LEFT)),
+    _rule(rf"Member {_M} in group {_G} has left, removing it from the group", Kind.LEFT),
     _rule(
         rf"Member\[group\.instance\.id {_OPTION}, member\.id {_M}\] in group {_G} has left, .*",
-        emit(Kind.LEFT),
+        Kind.LEFT,
     ),
     _rule(
         rf"Member MemberMetadata\(memberId={_M}, groupInstanceId={_OPTION}, clientId=.*\) "
         rf"has left group {_G} through explicit `LeaveGroup`(?: request|; client reason: {_D})",  # 3.0, from 3.2
-        emit(Kind.LEFT),
+        Kind.LEFT,
     ),
-    _rule(rf"Pending member with memberId={_M} has left group {_G} through explicit .*", emit(Kind.LEFT)),
-    _rule(rf"Pending member {_M} is leaving group {_G}\.", emit(Kind.LEFT)),
+    _rule(rf"Pending member with memberId={_M} has left group {_G} through explicit .*", Kind.LEFT),
+    _rule(rf"Pending member {_M} is leaving group {_G}\.", Kind.LEFT),
     _rule(rf"Unloading group metadata for {_G} with generation {_E}", _read_state(CLASSIC, "DEAD")),
     _rule(rf"Loading group metadata for {_G} with generation {_E}", _read_state(CLASSIC)),
     _ignore(
@@ -245,7 +243,7 @@ _WITHOUT_PREFIX = (
     _ignore(r"Pending member .* has been removed after session timeout expiration\."),
     _ignore(r"Request memberId=.* for static member with groupInstanceId=.* is fenced by \w+ .*"),  # no group
     _ignore(rf"Group leader \[memberId: {_M}, groupInstanceId: .*"),
-    _rule(rf"Group {_G} removed members who haven't sent their sync requests?: {_D}", emit(Kind.ERROR)),
+    _rule(rf"Group {_G} removed members who haven't sent their sync requests?: {_D}", Kind.ERROR),
     _ignore(r"Group .* is dead, skipping .*"),
     _rule(rf"Loaded consumer group {_G} with (?P<detail>\d+ members)\.", _read_state(CONSUMER)),
     _rule(rf"Loaded classic group {_G} with (?P<detail>\d+ members)\.", _read_state(CLASSIC)),
@@ -253,9 +251,9 @@ _WITHOUT_PREFIX = (
     _rule(
         rf"Cannot (?:up|down)grade (?:the )?(?:classic|consumer) group {_G} to (?:consumer|classic) group"
         rf"(?: because|:) {_D}",
-        emit(Kind.ERROR),
+        Kind.ERROR,
     ),
-    _rule(rf"Cannot join the consumer group {_G} with the classic protocol because {_D}", emit(Kind.ERROR)),
+    _rule(rf"Cannot join the consumer group {_G} with the classic protocol because {_D}", Kind.ERROR),
     _ignore(
         r"(?:Skip downgrading|Replaying|Cannot complete join phase|Received notification|Detected|Failed to parse) .*"
     ),
@@ -300,10 +298,10 @@ def understand(entry: Message) -> Records | None:
 
 
 def _apply(rules: Mapping[str, tuple[Rule, ...]], message: JavaMessage, text: str) -> Records | None:
-    for rule in of_word(rules, text):
-        match = rule.pattern.fullmatch(text)
+    for one in of_word(rules, text):
+        match = one.pattern.fullmatch(text)
         if match is not None:
-            return rule.build(message, match)
+            return one.build(message, match)
     return NO_BEARING if _OTHER_GROUPS.search(text) else None
 
 

@@ -60,11 +60,7 @@ def _read_agreed(message: JavaMessage, match: re.Match[str]) -> Records:
     return *joined, _make_transition(message, "STABLE"), record(message, Kind.SYNCED, epoch=epoch)
 
 
-def _report_unknown(error: str) -> Build:
-    """A heartbeat was rejected, in the wording up to Kafka 2.5."""
-    return emit(Kind.FENCED, detail=error)
-
-
+_UNKNOWN_MEMBER = emit(Kind.FENCED, detail="UNKNOWN_MEMBER_ID")
 _REPORT_TAKEN = emit(Kind.ERROR, detail="FENCED_INSTANCE_ID")
 """Another process uses the instance id."""
 
@@ -143,7 +139,7 @@ _JOINS = (
     rule(r"Requesting to re-join the group and trigger rebalance since (?P<reason>[^\n]*)", _read_rejoin_request),
     rule(
         r"JoinGroup failed due to non-fatal error: MEMBER_ID_REQUIRED\.? Will set the member id as (?P<member_id>\S+) ",
-        emit(Kind.MEMBER_ID),
+        Kind.MEMBER_ID,
     ),
     rule(rf"JoinGroup failed{_KIND_OF_ERROR}[:.] {_DETAIL}", _read_refusal),
     rule(rf"SyncGroup failed{_KIND_OF_ERROR}[:.] {_DETAIL}", _read_refusal),
@@ -152,11 +148,11 @@ _JOINS = (
     # Up to Kafka 2.6.
     rule(
         r"Attempt to join group returned \w+ error\. Will set the member id as (?P<member_id>\S+) ",
-        emit(Kind.MEMBER_ID),
+        Kind.MEMBER_ID,
     ),
     rule(rf"Attempt to join group failed{_KIND_OF_ERROR}[:.] {_DETAIL}", _read_refusal),
     rule(rf"Attempt to join group failed due to unsupported version error{_DETAIL}", _read_refusal),
-    rule(r"Attempt to join group failed due to unknown member id", _report_unknown("UNKNOWN_MEMBER_ID")),
+    rule(r"Attempt to join group failed due to unknown member id", _UNKNOWN_MEMBER),
     rule(
         rf"Attempt to join group with generation {_ANY_GENERATION} failed because the group instance id ", _REPORT_TAKEN
     ),
@@ -165,21 +161,21 @@ _JOINS = (
     rule(r"Received fatal exception: group\.instance\.id gets fenced", _REPORT_TAKEN),
     rule(r"Updating assignment with", read_reconciling),
     rule(r"Notifying assignor about the new Assignment\(partitions=(?P<full>\[[^\]]*\])?", _read_target),
-    rule(r"(?P<detail>Generation data was cleared by heartbeat thread)\b", emit(Kind.ERROR)),
+    rule(r"(?P<detail>Generation data was cleared by heartbeat thread)\b", Kind.ERROR),
 )
 _HEARTBEATS = (
     rule(
         r"Sending Heartbeat request with generation (?P<epoch>\d{1,9}) and member id (?P<member_id>\S{0,300}) ",
         emit(Kind.HEARTBEAT_SENT, thread="background"),
     ),
-    rule(r"Received successful Heartbeat response", emit(Kind.HEARTBEAT_OK)),
+    rule(r"Received successful Heartbeat response", Kind.HEARTBEAT_OK),
     rule(
         rf"Attempt to heartbeat with {_ANY_GENERATION} and group instance id {_NODE} "
         r"failed due to (?P<detail>[A-Z_]{1,60}), resetting",
         _read_refusal,
     ),
-    rule(r"Attempt to heartbeat failed (?:for )?since member id ", _report_unknown("UNKNOWN_MEMBER_ID")),
-    rule(r"Attempt to heartbeat failed since generation ", _report_unknown("ILLEGAL_GENERATION")),
+    rule(r"Attempt to heartbeat failed (?:for )?since member id ", _UNKNOWN_MEMBER),
+    rule(r"Attempt to heartbeat failed since generation ", emit(Kind.FENCED, detail="ILLEGAL_GENERATION")),
     rule(r"consumer poll timeout has expired", emit(Kind.POLL_EXPIRED, thread="background")),
     rule(  # up to Kafka 2.3
         r"This member will leave the group because consumer poll timeout has expired",
@@ -187,8 +183,8 @@ _HEARTBEATS = (
     ),
     rule(r"Caught fenced group\.instance\.id ", emit(Kind.ERROR, detail="FENCED_INSTANCE_ID", thread="background")),
     rule(r"(?P<detail>Heartbeat thread failed due to unexpected error)", emit(Kind.ERROR, thread="background")),
-    rule(r"(?P<detail>A group authorization error occurred in the heartbeat thread)", emit(Kind.ERROR)),
-    rule(r"(?P<detail>An authentication error occurred in the heartbeat thread)", emit(Kind.ERROR)),
+    rule(r"(?P<detail>A group authorization error occurred in the heartbeat thread)", Kind.ERROR),
+    rule(r"(?P<detail>An authentication error occurred in the heartbeat thread)", Kind.ERROR),
 )
 _LEAVES = (
     rule(
@@ -197,7 +193,7 @@ _LEAVES = (
     ),
     rule(rf"Member (?P<member_id>{ID}) sending LeaveGroup request to coordinator ", _read_leave),
     rule(r"Sending LeaveGroup request to coordinator ", _read_leave),  # up to Kafka 2.1
-    rule(rf"LeaveGroup response with {_GENERATION} returned successfully", emit(Kind.LEFT)),
+    rule(rf"LeaveGroup response with {_GENERATION} returned successfully", Kind.LEFT),
     rule(rf"LeaveGroup request with {_ANY_GENERATION} failed with error: {_DETAIL}", emit_error(Kind.ERROR)),
     # Of the client's own commits only that of close() is synchronous, and it is close()'s first action.
     rule(r"Sending synchronous auto-commit of offsets", emit(Kind.CLOSE_BEGIN, thread="app")),
@@ -222,11 +218,11 @@ _COMMITS = (
 _COORDINATOR = (
     rule(
         rf"Group coordinator {_NODE} is unavailable or invalid due to cause: (?P<detail>.{{0,400}}?)\. ?isDisconnected",
-        emit(Kind.COORDINATOR_LOST),
+        Kind.COORDINATOR_LOST,
     ),
-    rule(rf"Group coordinator {_NODE} is unavailable or invalid, will attempt ", emit(Kind.COORDINATOR_LOST)),
-    rule(rf"Marking the coordinator {_NODE} dead", emit(Kind.COORDINATOR_LOST)),  # 1.0
-    rule(r"Discovered group coordinator ", emit(Kind.COORDINATOR_FOUND)),
+    rule(rf"Group coordinator {_NODE} is unavailable or invalid, will attempt ", Kind.COORDINATOR_LOST),
+    rule(rf"Marking the coordinator {_NODE} dead", Kind.COORDINATOR_LOST),  # 1.0
+    rule(r"Discovered group coordinator ", Kind.COORDINATOR_FOUND),
 )
 _IGNORED = ignore(
     r"Attempt to join group ",

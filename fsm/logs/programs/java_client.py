@@ -161,14 +161,14 @@ def _read_subscription(message: JavaMessage, match: re.Match[str]) -> Records | 
 
 _APPLICATION = (
     rule(r"Subscribed to topic\(s\):(?P<topics>(?: [\w.-]+(?:, [\w.-]+)*,?)?)(?P<rest>[^\n]*)", _read_subscription),
-    rule(r"Subscribed to pattern: '(?P<detail>.*)'", emit(Kind.SUBSCRIBED)),
-    rule(r"Subscribing to regular expression (?P<detail>.*)", emit(Kind.SUBSCRIBED)),
-    rule(r"Unsubscribed all topics or patterns", emit(Kind.UNSUBSCRIBED)),
-    rule(r"Kafka consumer has been closed", emit(Kind.CLOSE_END)),
+    rule(r"Subscribed to pattern: '(?P<detail>.*)'", Kind.SUBSCRIBED),
+    rule(r"Subscribing to regular expression (?P<detail>.*)", Kind.SUBSCRIBED),
+    rule(r"Unsubscribed all topics or patterns", Kind.UNSUBSCRIBED),
+    rule(r"Kafka consumer has been closed", Kind.CLOSE_END),
     rule(r"Synchronous auto-commit of offsets .*? failed: (?P<detail>[^\n]*)", emit_error(Kind.COMMIT_FAILED)),
     rule(r"Synchronous auto-commit failed(?P<detail>)", emit_error(Kind.COMMIT_FAILED)),
     rule(r"Offset commit with offsets .* failed(?P<detail>)", emit_error(Kind.COMMIT_FAILED)),
-    rule(r"(?P<detail>Consumer attempted to leave the group but couldn't complete it)", emit(Kind.ERROR)),
+    rule(r"(?P<detail>Consumer attempted to leave the group but couldn't complete it)", Kind.ERROR),
 )
 
 
@@ -181,8 +181,8 @@ ASYNC_CONSUMER = RuleSet(
     ("AsyncKafkaConsumer",),
     (
         *_APPLICATION,
-        rule(r"Sending synchronous auto-commit on closing", emit(Kind.CLOSE_BEGIN)),
-        rule(r"Stop finding coordinator during consumer close", emit(Kind.CLOSE_BEGIN)),
+        rule(r"Sending synchronous auto-commit on closing", Kind.CLOSE_BEGIN),
+        rule(r"Stop finding coordinator during consumer close", Kind.CLOSE_BEGIN),
         rule(r"Completed leaving the group", _read_leave_on_close),
     ),
 )
@@ -191,10 +191,10 @@ CLASSIC_CONSUMER = RuleSet(("ClassicKafkaConsumer", "LegacyKafkaConsumer", "Kafk
 BACKGROUND = RuleSet(
     ("CoordinatorRequestManager", "CommitRequestManager"),
     (
-        rule(r"Discovered group coordinator ", emit(Kind.COORDINATOR_FOUND)),
+        rule(r"Discovered group coordinator ", Kind.COORDINATOR_FOUND),
         rule(
             r"Group coordinator .{0,300}? is unavailable or invalid due to cause: (?P<detail>.{0,400}?)\. Rediscovery",
-            emit(Kind.COORDINATOR_LOST),
+            Kind.COORDINATOR_LOST,
         ),
         rule(r"Asynchronous auto-commit of offsets .*? failed: (?P<detail>[^\n]*)", emit_error(Kind.COMMIT_FAILED)),
         rule(r"Auto-commit of offsets .* failed(?P<detail>)$", emit_error(Kind.COMMIT_FAILED)),

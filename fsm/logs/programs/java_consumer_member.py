@@ -12,11 +12,11 @@ import re
 from fsm.logs.programs.java_messages import (
     EPOCH,
     ID,
-    Build,
     JavaMessage,
     Records,
     RuleSet,
     emit,
+    emit_error,
     error_name,
     ignore,
     partitions,
@@ -107,15 +107,6 @@ def _read_leave_answer(message: JavaMessage, _match: re.Match[str]) -> Records:
 _ANSWER = re.compile(rf"memberId='(?P<member_id>[^']{{0,300}})', memberEpoch=(?P<epoch>{EPOCH}),", re.ASCII)
 
 
-def _read_fatal(detail: str) -> Build:
-    """A response that ends the membership."""
-
-    def build(message: JavaMessage, match: re.Match[str]) -> Records:
-        return (record(message, Kind.FATAL, detail=detail or error_name(match["detail"])),)
-
-    return build
-
-
 def _read_request(message: JavaMessage, match: re.Match[str]) -> Records | None:
     """Requests and responses on the wire: NetworkClient at DEBUG."""
     answer = _ANSWER.search(message.text)
@@ -158,19 +149,19 @@ MEMBERSHIP = RuleSet(
         rule(rf"{_WITH_EPOCH} transitioned from (?P<state>[A-Z_]{{1,40}}) to (?P<next>[A-Z_]{{1,40}})\.", _read_step),
         rule(r"Reconciling assignment with local epoch ", read_reconciling),
         rule(r"Revoking previously assigned partitions (.*)", _read_revoke_decision),
-        rule(rf"Member (?P<member_id>{ID}) {_TARGET}", emit(Kind.TARGET)),
-        rule(r"Target assignment updated from ", emit(Kind.TARGET)),
+        rule(rf"Member (?P<member_id>{ID}) {_TARGET}", Kind.TARGET),
+        rule(r"Target assignment updated from ", Kind.TARGET),
         rule(
             rf"The {_LISTENER} method completed (?:successfully|with an error \((?P<error>.*)\));", _read_callback_end
         ),
-        rule(rf"{_WITH_EPOCH} generated the heartbeat to leave", emit(Kind.LEAVE_SENT)),
-        rule(rf"{_WITH_EPOCH} received a (?:successful|failed) response to the heartbeat to leave", emit(Kind.LEFT)),
+        rule(rf"{_WITH_EPOCH} generated the heartbeat to leave", Kind.LEAVE_SENT),
+        rule(rf"{_WITH_EPOCH} received a (?:successful|failed) response to the heartbeat to leave", Kind.LEFT),
         rule(r"Auto-commit request before reconciling new assignment failed", _read_commit_error),
         rule(r"Reconciliation failed", _read_reconciliation_error),
-        rule(r"(?P<detail>Interrupting reconciliation that is not relevant anymore.*)", emit(Kind.ERROR)),
-        rule(rf"{_WITH_EPOCH} (?P<detail>got fenced .*)", emit(Kind.ERROR)),
-        rule(rf"{_WITH_EPOCH} (?P<detail>(?:got fatal error|was leaving the group with state) .*)", emit(Kind.ERROR)),
-        rule(r"(?P<detail>Heartbeat to leave group cannot be sent .*)", emit(Kind.ERROR)),
+        rule(r"(?P<detail>Interrupting reconciliation that is not relevant anymore.*)", Kind.ERROR),
+        rule(rf"{_WITH_EPOCH} (?P<detail>got fenced .*)", Kind.ERROR),
+        rule(rf"{_WITH_EPOCH} (?P<detail>(?:got fatal error|was leaving the group with state) .*)", Kind.ERROR),
+        rule(r"(?P<detail>Heartbeat to leave group cannot be sent .*)", Kind.ERROR),
         *ignore(
             r"Member \S{0,300} with epoch \S{1,12} transitioned to ",
             r"Member \S{0,300} will (?:re)?join the group ",
@@ -207,10 +198,8 @@ _FAILED = r"ConsumerGroupHeartbeatRequest failed"
 HEARTBEATS = RuleSet(
     ("ConsumerHeartbeatRequestManager",),
     (
-        rule(r"Consumer poll timeout has expired", emit(Kind.POLL_EXPIRED)),
-        rule(
-            r"Time between subsequent calls to poll\(\) was longer .* Member (?P<member_id>\S+)", emit(Kind.POLL_LATE)
-        ),
+        rule(r"Consumer poll timeout has expired", Kind.POLL_EXPIRED),
+        rule(r"Time between subsequent calls to poll\(\) was longer .* Member (?P<member_id>\S+)", Kind.POLL_LATE),
         rule(
             rf"{_FAILED} because member (?P<member_id>{ID}) is unknown",
             emit(Kind.FENCED, detail="UNKNOWN_MEMBER_ID"),
@@ -219,14 +208,19 @@ HEARTBEATS = RuleSet(
             rf"{_FAILED} for member (?P<member_id>{ID}) because epoch (?P<epoch>{EPOCH}) is fenced",
             emit(Kind.FENCED, detail="FENCED_MEMBER_EPOCH"),
         ),
-        rule(rf"{_FAILED} because of (?P<detail>[A-Z_]{{1,60}}):", emit(Kind.ERROR)),
-        rule(rf"{_FAILED} for member (?P<member_id>{ID}) with state \S+ due to (?P<detail>[A-Z_]+):", emit(Kind.ERROR)),
-        rule(rf"{_FAILED} due to unreleased instance id ", _read_fatal("UNRELEASED_INSTANCE_ID")),
-        rule(rf"{_FAILED} due to fenced instance id ", _read_fatal("FENCED_INSTANCE_ID")),
-        rule(rf"{_FAILED} due to group authorization failure", _read_fatal("GROUP_AUTHORIZATION_FAILED")),
-        rule(rf"{_FAILED} due to unsupported (?:version|protocol field) ", _read_fatal("UNSUPPORTED_VERSION")),
-        rule(rf"{_FAILED} due to (?:unexpected error |fatal error: )?(?P<detail>.*)", _read_fatal("")),
-        rule(r"ConsumerGroupHeartbeatRequest regex resolution not supported", _read_fatal("UNSUPPORTED_VERSION")),
+        rule(rf"{_FAILED} because of (?P<detail>[A-Z_]{{1,60}}):", Kind.ERROR),
+        rule(rf"{_FAILED} for member (?P<member_id>{ID}) with state \S+ due to (?P<detail>[A-Z_]+):", Kind.ERROR),
+        rule(rf"{_FAILED} due to unreleased instance id ", emit(Kind.FATAL, detail="UNRELEASED_INSTANCE_ID")),
+        rule(rf"{_FAILED} due to fenced instance id ", emit(Kind.FATAL, detail="FENCED_INSTANCE_ID")),
+        rule(rf"{_FAILED} due to group authorization failure", emit(Kind.FATAL, detail="GROUP_AUTHORIZATION_FAILED")),
+        rule(
+            rf"{_FAILED} due to unsupported (?:version|protocol field) ", emit(Kind.FATAL, detail="UNSUPPORTED_VERSION")
+        ),
+        rule(rf"{_FAILED} due to (?:unexpected error |fatal error: )?(?P<detail>.*)", emit_error(Kind.FATAL)),
+        rule(
+            r"ConsumerGroupHeartbeatRequest regex resolution not supported",
+            emit(Kind.FATAL, detail="UNSUPPORTED_VERSION"),
+        ),
         rule(r"Member (?P<member_id>\S+) received heartbeat interval (?P<interval>\d+)ms", _read_interval),
         rule(r"ConsumerGroupHeartbeatRequest responded successfully", _read_leave_answer),
         *ignore(

@@ -1,7 +1,8 @@
 """Shared by the formats of Kafka's Java programs: rules from messages to records, partition lists, error names.
 
-A rule is a pattern for the beginning of a message and a function that returns its records, which are empty for ignored
-messages. The client's rules are looked up by logger and first word, so that order only matters among those.
+A rule is a pattern for the beginning of a message and its meaning: a kind of record, or a function that returns the
+records, which are empty for ignored messages. The client's rules are looked up by logger and first word, so that order
+only matters among those.
 """
 
 from __future__ import annotations
@@ -158,8 +159,8 @@ class RuleSet(NamedTuple):
     rules: tuple[Rule, ...]
 
 
-def rule(pattern: str, build: Build) -> Rule:
-    return Rule(re.compile(pattern, re.ASCII), build)
+def rule(pattern: str, meaning: Kind | Build, flags: re.RegexFlag = re.ASCII) -> Rule:
+    return Rule(re.compile(pattern, flags), emit(meaning) if isinstance(meaning, Kind) else meaning)
 
 
 def no_records(_message: JavaMessage, _match: re.Match[str]) -> Records:
@@ -176,22 +177,20 @@ def first_word(message: str) -> str:
 
 
 def index(sets: Iterable[RuleSet]) -> Mapping[str, Mapping[str, tuple[Rule, ...]]]:
-    out: dict[str, dict[str, tuple[Rule, ...]]] = {}
+    """Rules by logger and first word."""
+    out: dict[str, list[Rule]] = {}
     for own in sets:
         for logger in own.loggers:
-            words = out.setdefault(logger, {})
-            for one in own.rules:
-                word = first_word(_GROUP.sub("", one.pattern.pattern, count=1)).replace("\\", "")
-                words[word] = (*words.get(word, ()), one)
-    return out
+            out.setdefault(logger, []).extend(own.rules)
+    return {logger: by_word(rules) for logger, rules in out.items()}
 
 
 def by_word(rules: Iterable[Rule]) -> Mapping[str, tuple[Rule, ...]]:
     """Rules by their literal first word; those without one under the empty word."""
     out: dict[str, tuple[Rule, ...]] = {}
     for one in rules:
-        word = first_word(one.pattern.pattern)
-        word = word if word.isalpha() else ""
+        word = first_word(_GROUP.sub("", one.pattern.pattern, count=1))
+        word = word.replace("\\", "") if _LITERAL.fullmatch(word) else ""
         out[word] = (*out.get(word, ()), one)
     return out
 
@@ -203,6 +202,7 @@ def of_word(rules: Mapping[str, tuple[Rule, ...]], text: str) -> tuple[Rule, ...
 
 _GROUP = re.compile(r"\A\(\?P<\w+>")
 """A pattern may wrap its first words in a named group."""
+_LITERAL = re.compile(r"(?:[\w':-]|\\\W)+")
 
 
 def record(message: JavaMessage, kind: Kind, **fields: Any) -> TraceRecord:
