@@ -1,8 +1,8 @@
 """Shared by the modules of clients that log prose: rules from messages to records, and parsers for printed values.
 
-A rule is a pattern for the beginning of a message and its meaning: a kind of record, a function that builds the
-records, or None for an irrelevant message. Named groups of the pattern become fields of the record. The lines of these
-clients have no client id; their records have the client's name instead.
+A rule is a pattern for the beginning of a message and its meaning: a kind of record, several of them, a function that
+builds the records, or None for an irrelevant message. Named groups of the pattern become fields of the record. The
+lines of these clients have no client id; their records have the client's name instead.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from fsm.trace import DETAIL_LIMIT, Kind, Partition, TraceRecord, by_partition
 
 Records = Sequence[TraceRecord]
 Values = Mapping[str, Any]
-Build = Callable[[Message, Values], "Records | None"]
-"""The records of a message, given the named groups of its pattern; None if it was not understood after all."""
+Build = Callable[[str, Message, Values], "Records | None"]
+"""The records of a client's message, given the named groups of its pattern; None if it was not understood after all."""
+Meaning = Kind | tuple[Kind, ...] | Build | None
 
 NOTHING_OWNED: tuple[Partition, ...] = ()
 """`full` of a record after which the application owns nothing, whatever it owned before."""
@@ -50,17 +51,15 @@ class Words:
     """The rules of one client, indexed by the first word of a message, so that order only matters among rules with the
     same first word."""
 
-    def __init__(self, client: str, rules: Iterable[tuple[str, Kind | Build | None]]) -> None:
+    def __init__(self, client: str, rules: Iterable[tuple[str, Meaning]]) -> None:
         self.client = client
         self.by_word: dict[str, tuple[Rule, ...]] = {}
         for pattern, meaning in rules:
-            build = partial(self._emit, meaning) if isinstance(meaning, Kind) else meaning or _ignore
+            kinds = (meaning,) if isinstance(meaning, Kind) else meaning or ()
+            build = partial(_emit, kinds) if isinstance(kinds, tuple) else kinds
             word = _get_first_word(pattern.replace("\\", ""))
             rule = Rule(_compile(pattern), build, _compile(pattern.removesuffix(r"\Z")))
             self.by_word[word] = (*self.by_word.get(word, ()), rule)
-
-    def _emit(self, kind: Kind, message: Message, values: Values) -> Records:
-        return (record(self.client, message, kind, **values),)
 
     def read(self, message: Message) -> Records | None:
         """The records of the first rule that matches; None if none does, or if a value cannot be parsed. Lines below a
@@ -70,7 +69,7 @@ class Words:
             match = pattern.match(message.text) or (pattern.match(line) if feed else None)
             if match is not None:
                 values = _values(match)
-                return None if values is None else build(message, values)
+                return None if values is None else build(self.client, message, values)
         return None
 
     def begin(self, message: Message) -> bool:
@@ -87,8 +86,8 @@ def _get_first_word(text: str) -> str:
     return text[:60].split(" ", 1)[0].rstrip(":;,")
 
 
-def _ignore(_message: Message, _values: Values) -> Records:
-    return ()
+def _emit(kinds: tuple[Kind, ...], client: str, message: Message, values: Values) -> Records:
+    return tuple(record(client, message, kind, **values) for kind in kinds)
 
 
 def _values(match: re.Match[str]) -> dict[str, Any] | None:

@@ -14,7 +14,6 @@ from fsm.logs.programs.client_words import (
     EPOCH,
     GROUP,
     LAST_GROUP,
-    Build,
     Records,
     Values,
     Words,
@@ -26,11 +25,11 @@ from fsm.logs.programs.python_messages import (
     HEARTBEAT_MARKS,
     HEARTBEATS,
     MEMBER_ID,
-    commit_refused,
     listener_failed,
     on_fenced,
-    on_subscribed,
     read_known,
+    read_refused_commit,
+    read_subscribed,
 )
 from fsm.trace import Kind
 
@@ -46,45 +45,36 @@ FACTS = ClientFacts(
 _NAME = FACTS.name
 
 
-def _read_revoked(message: Message, values: Values) -> Records:
+def _read_revoked(client: str, message: Message, values: Values) -> Records:
     fields = {"group": values["group"], "partitions": values["partitions"]}
-    began = record(_NAME, message, Kind.REVOKE_BEGIN, **fields)
-    return (record(_NAME, message, Kind.CLOSE_BEGIN, group=values["group"]), began) if "closes" in values else (began,)
+    began = record(client, message, Kind.REVOKE_BEGIN, **fields)
+    return (record(client, message, Kind.CLOSE_BEGIN, group=values["group"]), began) if "closes" in values else (began,)
 
 
-def _read_cooperative(message: Message, values: Values) -> Records | None:
+def _read_cooperative(client: str, message: Message, values: Values) -> Records | None:
     """The revoked callback is called first."""
     before, _, given = values["change"].partition(", added=")
     taken, given = topic_partitions(before.rpartition(", revoked=")[2]), topic_partitions(given)
     if taken is None or given is None:
         return None
     group = values["group"]
-    revoked = record(_NAME, message, Kind.REVOKE_BEGIN, group=group, partitions=taken)
-    added = record(_NAME, message, Kind.ASSIGN_BEGIN, group=group, partitions=given)
+    revoked = record(client, message, Kind.REVOKE_BEGIN, group=group, partitions=taken)
+    added = record(client, message, Kind.ASSIGN_BEGIN, group=group, partitions=given)
     if not taken:
         return (added,)
     return (revoked, added) if given else (revoked,)
 
 
-def _read_leave(message: Message, values: Values) -> Records:
-    return tuple(record(_NAME, message, kind, **values) for kind in (Kind.LEAVE_BEGIN, Kind.LEAVE_SENT))
-
-
-def _read_agreed(message: Message, values: Values) -> Records:
-    """Up to 2.1 the only line of a join, after the synchronisation."""
-    return tuple(record(_NAME, message, kind, **values) for kind in (Kind.JOINED, Kind.SYNCED))
-
-
-def _read_instance_taken(message: Message, values: Values) -> Records:
+def _read_instance_taken(client: str, message: Message, values: Values) -> Records:
     fields = {name: value for name, value in values.items() if name in ("group", "instance_id")}
-    return (record(_NAME, message, Kind.FATAL, detail="FENCED_INSTANCE_ID", **fields),)
+    return (record(client, message, Kind.FATAL, detail="FENCED_INSTANCE_ID", **fields),)
 
 
 _ENDS = {"assigned": Kind.ASSIGN_END, "revoked": Kind.REVOKE_END, "lost": Kind.LOST_END}
 
 
-def _read_returned(message: Message, values: Values) -> Records:
-    return (record(_NAME, message, _ENDS[values["callback"]], group=values["group"]),)
+def _read_returned(client: str, message: Message, values: Values) -> Records:
+    return (record(client, message, _ENDS[values["callback"]], group=values["group"]),)
 
 
 _REBALANCE_LISTENER = r"User provided subscription rebalance listener .{1,400}?"
@@ -93,24 +83,20 @@ _INSTANCE = r"(?P<instance_id>\S{1,300})"
 _CALLBACK = r"on_partitions_(?P<callback>assigned|revoked|lost)"
 
 
-def _make_request_rules() -> list[tuple[str, Kind | Build | None]]:
-    """Any response may report that another process uses the instance id."""
-    requests = ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup")
-    return [
-        (rf"{name} .{{1,400}}? failed due to fenced id error: {_INSTANCE}", _read_instance_taken) for name in requests
-    ]
-
+_LEAVE = (Kind.LEAVE_BEGIN, Kind.LEAVE_SENT)
+_JOIN = (Kind.JOINED, Kind.SYNCED)
+"""Up to 2.1 a join has a single line, after the synchronisation."""
 
 # fmt: off
 _WORDS = Words(_NAME, (
-    (r"Updating subscribed topics to: (?P<topics>\[.*)",                                 on_subscribed(_NAME)),
+    (r"Updating subscribed topics to: (?P<topics>\[.*)",                                 read_subscribed),
     (rf"Discovered coordinator (?:coordinator-)?\S{{1,40}} for group {LAST_GROUP}\Z",    Kind.COORDINATOR_FOUND),
     (rf"Marking the coordinator dead \(node [^)]{{1,60}}\) for group {GROUP}: (?P<detail>.*)", Kind.COORDINATOR_LOST),
     (rf"\(Re-\)joining group {LAST_GROUP}\Z",                                            Kind.JOINING),
     (rf"Received member id {MEMBER_ID} for group {GROUP}; will retry join-group",        Kind.MEMBER_ID),
     (rf"Successfully joined group {GROUP} <Generation {EPOCH} \(member_id: (?P<member_id>.{{0,500}}?), protocol: ",
                                                                                          Kind.JOINED),
-    (rf"Successfully joined group {GROUP} with generation {EPOCH}\Z",                    _read_agreed),
+    (rf"Successfully joined group {GROUP} with generation {EPOCH}\Z",                    _JOIN),
     (rf"Revoking previously assigned partitions (?P<partitions>.*?) for group {LAST_GROUP}(?P<closes> on close)?\Z",
                                                                                          _read_revoked),
     (rf"Setting newly assigned partitions (?P<partitions>.*) for group {LAST_GROUP}\Z",  Kind.ASSIGN_BEGIN),
@@ -118,35 +104,35 @@ _WORDS = Words(_NAME, (
     (rf"Cooperative pre-rebalance for group {GROUP}: revoking (?P<partitions>.*) \(",    Kind.REVOKE_BEGIN),
     (rf"Group {GROUP} lost membership; forcibly revoking (?P<partitions>.*)",            Kind.LOST_BEGIN),
     (r"Group .{1,300} is rebalancing",                                                   None),
-    (r"Heartbeat: local member_id was not recognized",                        on_fenced(_NAME, "UNKNOWN_MEMBER_ID")),
+    (r"Heartbeat: local member_id was not recognized",                        on_fenced("UNKNOWN_MEMBER_ID")),
     (rf"Heartbeat failed for group {GROUP}: generation id is not {{1,2}}current",
-                                                                             on_fenced(_NAME, "ILLEGAL_GENERATION")),
+                                                                             on_fenced("ILLEGAL_GENERATION")),
     (rf"Heartbeat failed for group {GROUP}: (?P<detail>coordinator .*)",                 Kind.COORDINATOR_LOST),
     (r"Heartbeat session expired",                                                       Kind.COORDINATOR_LOST),
     (r"Heartbeat poll expired",                                                          Kind.POLL_EXPIRED),
     (r"Heartbeat thread caught fenced group_instance_id ",                               _read_instance_taken),
     (r"Consumer poll timeout has expired",                                               Kind.POLL_EXPIRED),
     (rf"Attempt to join group {GROUP} failed due to fatal error: (?P<detail>.*)",        Kind.FATAL),
-    (rf"Attempt to join group {GROUP} failed due to unknown member id",       on_fenced(_NAME, "UNKNOWN_MEMBER_ID")),
+    (rf"Attempt to join group {GROUP} failed due to unknown member id",       on_fenced("UNKNOWN_MEMBER_ID")),
     (rf"OffsetCommit for group {GROUP} failed due to fenced id error: {_INSTANCE}",      _read_instance_taken),
-    (rf"OffsetCommit for group {GROUP} failed.{{0,100}}?{ERROR_CODE}",                   commit_refused(_NAME)),
+    (rf"OffsetCommit for group {GROUP} failed.{{0,100}}?{ERROR_CODE}",                   read_refused_commit),
     (rf"OffsetCommit for group {GROUP} failed:? (?P<detail>.*)",                         Kind.COMMIT_FAILED),
-    (rf"Auto offset commit failed for group {GROUP}: .{{0,100}}?{ERROR_CODE}",           commit_refused(_NAME)),
+    (rf"Auto offset commit failed for group {GROUP}: .{{0,100}}?{ERROR_CODE}",           read_refused_commit),
     (rf"Auto offset commit failed for group {GROUP}: (?P<detail>.*)",                    Kind.COMMIT_FAILED),
     (r"Auto offset commit failed: ",                                                     None),
     (rf"OffsetCommit failed for group {GROUP} due to (?P<detail>.*)",                    Kind.COMMIT_FAILED),
     (r"Offset commit failed: (?P<detail>.*)",                                            Kind.COMMIT_FAILED),
     (r"Failing OffsetCommit request since the consumer is not part of an active group",  None),  # also Java's
     (rf"User provided subscription listener .{{1,400}}? for group {GROUP} failed on_partitions_revoked",
-                                                                                   listener_failed(_NAME, "revoked")),
+                                                                                   listener_failed("revoked")),
     (rf"User provided listener .{{1,400}}? for group {GROUP} failed on partition assignment: (?P<partitions>.*)",
-                                                                                   listener_failed(_NAME, "assigned")),
-    (rf"{_REBALANCE_LISTENER} for group {GROUP} failed on_partitions_(?P<event>revoked|lost)", listener_failed(_NAME)),
+                                                                                   listener_failed("assigned")),
+    (rf"{_REBALANCE_LISTENER} for group {GROUP} failed on_partitions_(?P<event>revoked|lost)", listener_failed()),
     (rf"{_LISTENER} for group {GROUP} failed on partition assignment: (?P<partitions>.*)",
-                                                                                   listener_failed(_NAME, "assigned")),
+                                                                                   listener_failed("assigned")),
     (rf"Rebalance listener .{{1,400}}?\.{_CALLBACK} for group {GROUP} took ",            _read_returned),
-    (rf"Leaving consumer group {GROUP} \(member (?P<member_id>.{{1,500}})\)\.",          _read_leave),
-    (rf"Leaving consumer group \({GROUP}\)\.?\Z",                                        _read_leave),
+    (rf"Leaving consumer group {GROUP} \(member (?P<member_id>.{{1,500}})\)\.",          _LEAVE),
+    (rf"Leaving consumer group \({GROUP}\)\.?\Z",                                        _LEAVE),
     (rf"LeaveGroup request for group {GROUP} returned successfully",                     Kind.LEFT),
     (r"Elected group leader",                                                            None),
     (r"Starting new heartbeat thread",                                                   None),
@@ -154,7 +140,9 @@ _WORDS = Words(_NAME, (
     (r"Triggering follow-up rebalance ",                                                 None),
     (r"Pre-rebalance offset commit failed",                                              None),
     (r"Error sending \w{1,60} to node ",                                                 None),
-    *_make_request_rules(),
+    # Any response may report that another process uses the instance id.
+    *((rf"{name} .{{1,400}}? failed due to fenced id error: {_INSTANCE}", _read_instance_taken)
+      for name in ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup")),
     *HEARTBEATS,
     (rf"Sending heartbeat for group {GROUP} <Generation {EPOCH} \(member_id: (?P<member_id>.{{0,500}}?), protocol: ",
                                                                                          Kind.HEARTBEAT_SENT),

@@ -55,43 +55,35 @@ def read_known(words: Words, package: str, strict: tuple[str, ...], message: Mes
     return found
 
 
-def on_subscribed(client: str) -> Build:
+def read_subscribed(client: str, message: Message, values: Values) -> Records:
     """Parses the topics of a printed set or list."""
-
-    def build(message: Message, values: Values) -> Records:
-        topics = tuple(sorted(set(_QUOTED.findall(values["topics"]))))
-        return (record(client, message, Kind.SUBSCRIBED if topics else Kind.UNSUBSCRIBED, topics=topics),)
-
-    return build
+    topics = tuple(sorted(set(_QUOTED.findall(values["topics"]))))
+    return (record(client, message, Kind.SUBSCRIBED if topics else Kind.UNSUBSCRIBED, topics=topics),)
 
 
 _QUOTED = re.compile(r"'([^']{1,249})'")
 
 
-def on_fenced(client: str, error: str) -> Build:
+def on_fenced(error: str) -> Build:
     """The coordinator does not know the member any more."""
 
-    def build(message: Message, values: Values) -> Records:
+    def build(client: str, message: Message, values: Values) -> Records:
         return (record(client, message, Kind.FENCED, detail=error, **values),)
 
     return build
 
 
-def commit_refused(client: str) -> Build:
+def read_refused_commit(client: str, message: Message, values: Values) -> Records:
     """A rejected commit may be the first sign that the coordinator does not know the member any more."""
-
-    def build(message: Message, values: Values) -> Records:
-        name = error_name(values["code"])
-        kind = Kind.FENCED if name in FENCING_ERRORS else Kind.COMMIT_FAILED
-        return (record(client, message, kind, group=values.get("group", ""), detail=name),)
-
-    return build
+    name = error_name(values["code"])
+    kind = Kind.FENCED if name in FENCING_ERRORS else Kind.COMMIT_FAILED
+    return (record(client, message, kind, group=values.get("group", ""), detail=name),)
 
 
-def listener_failed(client: str, callback: str = "") -> Build:
+def listener_failed(callback: str = "") -> Build:
     """A callback raised; if `callback` is empty, the pattern names it."""
 
-    def build(message: Message, values: Values) -> Records:
+    def build(client: str, message: Message, values: Values) -> Records:
         fields = {**values, "event": callback or values.get("event", "")}
         return (record(client, message, Kind.CALLBACK_FAILED, detail=message.error, **fields),)
 
