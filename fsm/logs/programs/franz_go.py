@@ -72,8 +72,8 @@ def _parse_partitions(value: object) -> tuple[Partition, ...] | None:
 # -- messages -----------------------------------------------------------------------------------------------
 
 
-def _emit(kind: Kind) -> _Read:
-    return lambda message, fields: (_make_record(message, fields, kind),)
+def _emit(*kinds: Kind, **values: Any) -> _Read:
+    return lambda message, fields: tuple(_make_record(message, fields, kind, **values) for kind in kinds)
 
 
 def _read_join(message: Message, fields: Fields) -> Records | None:
@@ -90,18 +90,13 @@ def _read_joining(message: Message, fields: Fields) -> Records:
 
 
 def _read_start(protocol: str) -> _Read:
-    settings = {"client": FACTS.name, "group.protocol": protocol}
-    return lambda message, fields: (_make_record(message, fields, Kind.STARTED, settings=settings),)
+    return _emit(Kind.STARTED, settings={"client": FACTS.name, "group.protocol": protocol})
 
 
-def _read_list(kind: Kind, key: str) -> _Read:
+def _read_list(kind: Kind, key: str, name: str = "partitions") -> _Read:
     def read(message: Message, fields: Fields) -> Records | None:
         found = _parse_partitions(fields.get(key))
-        if found is None:
-            return None
-        return (
-            _make_record(message, fields, kind, **({"full": found} if kind is Kind.TARGET else {"partitions": found})),
-        )
+        return None if found is None else (_make_record(message, fields, kind, **{name: found}),)
 
     return read
 
@@ -136,14 +131,6 @@ def _read_lost(message: Message, fields: Fields) -> Records:
     return (lost, _make_record(message, fields, Kind.FATAL, detail=error)) if error in INSTANCE_TAKEN else (lost,)
 
 
-def _ignore(_message: Message, _fields: Fields) -> Records:
-    return ()
-
-
-def _read_unreleased(message: Message, fields: Fields) -> Records:
-    return (_make_record(message, fields, Kind.FATAL, detail="UNRELEASED_INSTANCE_ID"),)
-
-
 def _read_cleared(message: Message, fields: Fields) -> Records:
     """The set of fetched partitions changes; one of the reasons concerns the membership."""
     closes = plain(fields.get("why")).startswith("invalidating all assignments in LeaveGroup")
@@ -155,17 +142,9 @@ def _read_rejoin(message: Message, fields: Fields) -> Records:
     return (_make_record(message, fields, Kind.REVOKE_END),) if revoked else ()
 
 
-def _read_leave(message: Message, fields: Fields) -> Records:
-    return tuple(_make_record(message, fields, kind) for kind in (Kind.CLOSE_BEGIN, Kind.LEFT))
-
-
 def _read_close(message: Message, fields: Fields) -> Records | None:
-    found = _parse_partitions(fields.get("revoking"))
-    if found is None:
-        return None
-    return _make_record(message, fields, Kind.CLOSE_BEGIN), _make_record(
-        message, fields, Kind.REVOKE_BEGIN, partitions=found
-    )
+    revoked = _read_list(Kind.REVOKE_BEGIN, "revoking")(message, fields)
+    return None if revoked is None else (_make_record(message, fields, Kind.CLOSE_BEGIN), *revoked)
 
 
 def _read_commit(message: Message, fields: Fields) -> Records:
@@ -179,22 +158,20 @@ _MESSAGES: dict[str, _Read] = {
     "beginning to manage the next-gen group lifecycle": _read_start("consumer"),
     "joining group": _read_joining,
     "join returned MemberIDRequired, rejoining with response's MemberID": _emit(Kind.MEMBER_ID),
-    "join returned UnknownMemberID, rejoining without a member id": lambda message, fields: (
-        _make_record(message, fields, Kind.FENCED, detail="UNKNOWN_MEMBER_ID"),
-    ),
+    "join returned UnknownMemberID, rejoining without a member id": _emit(Kind.FENCED, detail="UNKNOWN_MEMBER_ID"),
     "join group failed": _read_error,
     "sync group failed": _read_error,
     "joined": _read_join,
     "joined, balancing group": _read_join,
     "consumer group initial heartbeat received assignment": _read_join,
     "consumer group heartbeat detected an updated assignment; exited heartbeat loop to assign & reentering": _read_list(
-        Kind.TARGET, "now_assigned"
+        Kind.TARGET, "now_assigned", "full"
     ),
     "new group session begun": _read_list(Kind.ASSIGN_BEGIN, "added"),
     "calling onRevoke at the end of a session": _read_list(Kind.REVOKE_BEGIN, "lost"),
     # Before 1.19.
     "cooperative consumer calling onRevoke": _read_list(Kind.REVOKE_BEGIN, "lost"),
-    "cooperative consumer calling onRevoke at the end of a session even though no partitions were lost": _ignore,
+    "cooperative consumer calling onRevoke at the end of a session even though no partitions were lost": _emit(),
     "join and sync loop errored": _read_lost,
     "eager consumer revoking prior assigned partitions": _read_list(Kind.REVOKE_BEGIN, "revoking"),
     "cooperative consumer revoking prior assigned partitions because leaving group": _read_close,
@@ -206,12 +183,12 @@ _MESSAGES: dict[str, _Read] = {
     "group manage loop errored": _read_lost,
     "assigning partitions": _read_cleared,
     "forced rejoin quitting heartbeat loop": _read_rejoin,
-    "leaving group": _read_leave,
-    "leaving next-gen group": _read_leave,
+    "leaving group": _emit(Kind.CLOSE_BEGIN, Kind.LEFT),
+    "leaving next-gen group": _emit(Kind.CLOSE_BEGIN, Kind.LEFT),
     "unable to commit offset for topic partition": _read_commit,
     "in default commit: unable to commit offsets for topic partition": _read_commit,
 }
-_UNRELEASED = "UnreleasedInstanceID after"
+_UNRELEASED, _read_unreleased = "UnreleasedInstanceID after", _emit(Kind.FATAL, detail="UNRELEASED_INSTANCE_ID")
 _BEGINNINGS = tuple(f"{text} " for text in _MESSAGES if text.count(" ") > 2)
 """A message of several words that begins like this but ends differently was not understood."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fsm.logs import Client, Message
@@ -71,8 +71,8 @@ def _make_record(message: Message, fields: Fields, kind: Kind, **values: Any) ->
     return record(FACTS.name, message, kind, **{**common, **values})
 
 
-def _read_starting(message: Message, fields: Fields) -> Records:
-    return (_make_record(message, fields, Kind.STARTED, settings={"client": FACTS.name, "group.protocol": "classic"}),)
+def _emit(kind: Kind, **values: Any) -> Callable[[Message, Fields], Records]:
+    return lambda message, fields: (_make_record(message, fields, kind, **values),)
 
 
 def _read_join(message: Message, fields: Fields) -> Records | None:
@@ -103,14 +103,6 @@ def _read_crash(message: Message, fields: Fields) -> Records:
     return crash, _make_record(message, fields, Kind.OWNED, full=NOTHING_OWNED)
 
 
-def _read_stopping(message: Message, fields: Fields) -> Records:
-    return (_make_record(message, fields, Kind.CLOSE_BEGIN),)
-
-
-def _read_stop(message: Message, fields: Fields) -> Records:
-    return (_make_record(message, fields, Kind.CLOSE_END),)
-
-
 def _read_topics(message: Message, fields: Fields) -> Records:
     """The only line with the member's subscription."""
     topics = fields.get("topicsSubscribed")
@@ -120,14 +112,14 @@ def _read_topics(message: Message, fields: Fields) -> Records:
 
 _GENERIC = ("Starting", "Stopped")
 """Generic words that are KafkaJS's only together with a group."""
-_MESSAGES = {
-    "Starting": _read_starting,
+_MESSAGES: Mapping[str, Callable[[Message, Fields], Records | None]] = {
+    "Starting": _emit(Kind.STARTED, settings={"client": FACTS.name, "group.protocol": "classic"}),
     "Consumer has joined the group": _read_join,
     "Received assignment": _read_received,
     "The group is rebalancing, re-joining": _read_rebalance,
     "The coordinator is not aware of this member, re-joining the group": _read_fenced,
-    "consumer not running, exiting": _read_stopping,
-    "Stopped": _read_stop,
+    "consumer not running, exiting": _emit(Kind.CLOSE_BEGIN),
+    "Stopped": _emit(Kind.CLOSE_END),
     "Consumer group received unsubscribed topics": _read_topics,
 }
 _BEGINNINGS = tuple(f"{text} " for text in _MESSAGES if text not in _GENERIC)
