@@ -324,24 +324,9 @@ CLIENT = Client(
 )
 
 
-_INTERNALS = (
-    "AbstractCoordinator",
-    "AsyncKafkaConsumer",
-    "ClassicKafkaConsumer",
-    "CommitRequestManager",
-    "ConsumerCoordinator",
-    "ConsumerHeartbeatRequestManager",
-    "ConsumerMembershipManager",
-    "ConsumerRebalanceListenerInvoker",
-    "CoordinatorRequestManager",
-    "LegacyKafkaConsumer",
-    "ShareHeartbeatRequestManager",
-    "ShareMembershipManager",
-    "StreamsGroupHeartbeatRequestManager",
-    "StreamsMembershipManager",
-    "StreamsRebalanceListenerInvoker",
-)
 _OTHERS = ("AppInfoParser", "AbstractConfig", "ConsumerConfig", "KafkaConsumer")
+_PREVIEWS = {"MembershipManagerImpl"}  # of Kafka 3.7
+_INTERNALS = tuple(sorted((STRICT | RULES.keys()) - {*_OTHERS, *_PREVIEWS, "NetworkClient"}))
 _ANY_INTERNAL, _ANY = "|".join(_INTERNALS), "|".join(_INTERNALS + _OTHERS)
 # A literal prefix makes the search fast, and most lines need no further parsing. Requests and responses
 # end with a parenthesis, NetworkClient's messages about connections do not.
