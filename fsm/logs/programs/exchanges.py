@@ -54,7 +54,7 @@ FATAL = INSTANCE_TAKEN | {
     "UNSUPPORTED_VERSION",
 }
 """Errors after which a member does not rejoin by itself."""
-ROUTINE = {ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS}
+ROUTINE = {ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS}
 Records = Iterator[TraceRecord]
 _TOPIC = re.compile(r"[\w.-]{1,249}", re.ASCII)
 
@@ -69,6 +69,10 @@ class _Exchange:
         self.response: Any = None if response is None else from_recorded(api.response, response, version)
         self.sent_ms = _parse_time(document["at_ms"])
         self.answered_ms = None if document.get("answered_ms") is None else _parse_time(document["answered_ms"])
+        is_answered = self.response is not None and self.answered_ms is not None
+        self.error: ErrorCode = getattr(self.response, "error_code", ErrorCode.NONE) if is_answered else ErrorCode.NONE
+        self.has_succeeded = is_answered and not self.error
+        """There is a response that could be decoded, without an error."""
         self.client_id = f"{document['client_id'] or ''}{WIRE}"
 
     def record_request(self, kind: Kind, **about: Any) -> TraceRecord:
@@ -91,16 +95,10 @@ class _Exchange:
         _check(about.get("epoch", 0), about.get("full", NOTHING_OWNED))
         return TraceRecord(at_ms, kind, **{**fields, "detail": fields.get("detail", "")[:DETAIL_LIMIT]})
 
-    @property
-    def is_answered(self) -> bool:
-        """Whether there is a response that could be decoded."""
-        return self.response is not None and self.answered_ms is not None
-
     def record_error(self) -> Records:
         """The records of a response with an error."""
-        code = self.response.error_code
-        name = code.name
-        if code in ROUTINE:
+        name = self.error.name
+        if self.error in ROUTINE:
             return
         if name in FENCING_ERRORS:
             yield self.record_response(Kind.FENCED, detail=name)
@@ -122,12 +120,10 @@ def _read_heartbeat(exchange: _Exchange) -> Records:
         yield exchange.record_request(Kind.LEAVE_SENT)
     elif request.topic_partitions is not None:
         yield exchange.record_request(Kind.OWNED, full=_parse_by_id(request.topic_partitions))
-    if not exchange.is_answered:
+    if not exchange.has_succeeded:
         return
     response = exchange.response
-    if response.error_code:
-        yield from exchange.record_error()
-    elif epoch < 0:
+    if epoch < 0:
         yield exchange.record_response(Kind.LEFT)
     else:
         fields = {"member_id": response.member_id or request.member_id, "epoch": response.member_epoch}
@@ -142,20 +138,13 @@ def _read_join(exchange: _Exchange) -> Records:
         subscription = decode_subscription(exchange.request.protocols[0].metadata)
         yield exchange.record_request(Kind.SUBSCRIBED, topics=tuple(sorted(subscription.topics)))
         yield exchange.record_request(Kind.OWNED, full=subscription.owned_partitions)
-    if exchange.is_answered:
-        if exchange.response.error_code:
-            yield from exchange.record_error()
-        else:
-            yield exchange.record_response(
-                Kind.JOINED, member_id=exchange.response.member_id, epoch=exchange.response.generation_id
-            )
+    if exchange.has_succeeded:
+        response = exchange.response
+        yield exchange.record_response(Kind.JOINED, member_id=response.member_id, epoch=response.generation_id)
 
 
 def _read_sync(exchange: _Exchange) -> Records:
-    if not exchange.is_answered:
-        return
-    if exchange.response.error_code:
-        yield from exchange.record_error()
+    if not exchange.has_succeeded:
         return
     yield exchange.record_response(Kind.SYNCED, epoch=exchange.request.generation_id)
     if exchange.request.protocol_type in ("consumer", None):
@@ -164,11 +153,8 @@ def _read_sync(exchange: _Exchange) -> Records:
 
 
 def _read_classic_heartbeat(exchange: _Exchange) -> Records:
-    if exchange.is_answered:
-        if exchange.response.error_code:
-            yield from exchange.record_error()
-        else:
-            yield exchange.record_response(Kind.HEARTBEAT_OK, epoch=exchange.request.generation_id)
+    if exchange.has_succeeded:
+        yield exchange.record_response(Kind.HEARTBEAT_OK, epoch=exchange.request.generation_id)
 
 
 def _read_leave(exchange: _Exchange) -> Records:
@@ -180,12 +166,12 @@ def _read_leave(exchange: _Exchange) -> Records:
             continue
         yield exchange.record_request(Kind.OWNED, **about, full=NOTHING_OWNED)
         yield exchange.record_request(Kind.LEAVE_SENT, **about)
-        if exchange.is_answered and not exchange.response.error_code:
+        if exchange.has_succeeded:
             yield exchange.record_response(Kind.LEFT, **about)
 
 
 def _read_commit(exchange: _Exchange) -> Records:
-    if exchange.is_answered and exchange.request.member_id:
+    if exchange.has_succeeded and exchange.request.member_id:
         codes = {one.error_code for topic in exchange.response.topics for one in topic.partitions}
         if wrong := sorted(codes - {ErrorCode.NONE}):
             yield exchange.record_response(Kind.COMMIT_FAILED, detail=wrong[0].name)
@@ -248,7 +234,10 @@ def _parse(entry: str, _zone: tzinfo) -> tuple[TraceRecord, ...] | None:
             return _read_metadata(document) if document.get("response") else ()
         if document["api"] not in _READERS or document.get("request") is None:
             return ()
-        return tuple(_READERS[document["api"]](_Exchange(document)))
+        exchange = _Exchange(document)
+        records = tuple(_READERS[document["api"]](exchange))
+        # A member that leaves does not wait for an answer.
+        return records if document["api"] == "LeaveGroup" else (*records, *exchange.record_error())
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError, FsmError):
         return None
 
