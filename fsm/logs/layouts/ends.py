@@ -61,7 +61,7 @@ def _find_behind(texts: Sequence[str], headers: Sequence[Header]) -> Header | No
 
 def _find_roles(tail: tuple[Token, ...], texts: Sequence[str]) -> Iterator[str]:
     """Of the slots of an end, that of the logger has a role."""
-    rows = [match.groups() for text in texts if (match := _compile_end(tail).search(text))] if tail else []
+    rows = [match.groups() for text in texts if (match := compile_end(tail).search(text))] if tail else []
     slots = [token for token in tail if token.kind in SLOTS]
     for i, slot in enumerate(slots):
         is_logger = slot.kind == "word" and score_logger([row[i] for row in rows]) > 0
@@ -83,12 +83,13 @@ def _find_begin(line: str, headers: Sequence[Header]) -> int:
 
 def strip_end(tokens: tuple[Token, ...], line: str) -> str:
     """The line without this end, if it has it."""
-    return _compile_end(tokens).sub("", line) if tokens else line
+    return compile_end(tokens).sub("", line) if tokens else line
 
 
 @lru_cache(maxsize=256)
-def _compile_end(tokens: tuple[Token, ...]) -> re.Pattern[str]:
-    return re.compile(Header(tokens, ()).regex + r"[ \t]*\Z", re.ASCII)
+def compile_end(tokens: tuple[Token, ...], roles: tuple[str, ...] = ()) -> re.Pattern[str]:
+    """The pattern of the end of a line."""
+    return re.compile(Header(tokens, roles).regex + r"[ \t]*\Z", re.ASCII)
 
 
 @lru_cache(maxsize=64)
@@ -220,7 +221,7 @@ _BARRED = re.compile(
 )
 _BLANK = Token("blank", " ")
 _UNITS = tuple(
-    (closes, opens, unit, _compile_end(unit))
+    (closes, opens, unit, compile_end(unit))
     for closes, opens, unit in (
         ("", "\t", (Token("text", "\t"), Token("inner", "\t"))),
         ("", "", (_BLANK, Token("inner", "#"))),
@@ -413,8 +414,7 @@ def find_line_end(
             firsts.append(line[-HEADER_LIMIT:])
         elif continues(line):
             others.append(line[-HEADER_LIMIT:])
-    for pattern in _list_parts(after.tokens):
-        ends = re.compile(pattern + r"[ \t]*\Z", re.ASCII)
+    for ends in map(compile_end, _list_parts(after.tokens)):
         known = {_mask(match) for line in firsts if (match := ends.search(line))}
         ended = sum(_mask(match) in known for line in others if (match := ends.search(line)))
         if ended > 1 and ended > 0.8 * len(others):
@@ -431,15 +431,15 @@ def _mask(match: re.Match[str]) -> str:
 _NUMBER_OR_ID = re.compile(r"[0-9a-f]*[0-9][0-9a-f]*")
 
 
-def _list_parts(tokens: tuple[Token, ...]) -> Iterator[str]:
-    """Patterns for the end of each line, given the end of the last line of a message: all of it, or the part after the
+def _list_parts(tokens: tuple[Token, ...]) -> Iterator[tuple[Token, ...]]:
+    """Possible ends of each line, given the end of the last line of a message: all of it, or the part after the
     logger."""
     for i, token in enumerate(tokens):
         if i == 0 or token.kind == "blank" or token.what == "\t":
-            yield Header(tokens[i:], ()).regex
+            yield tokens[i:]
     last = tokens[-1]
     if last.kind == "text" and (len(last.what) > 1 or last.what in _ALONE):
-        yield re.escape(last.what)
+        yield (last,)
 
 
 _ALONE = "$|│┃\"'"
@@ -448,7 +448,7 @@ _ALONE = "$|│┃\"'"
 def have_end_fields(lines: Sequence[str], headers: Sequence[Header], after: Header | None) -> bool:
     """Whether lines end with their fields, possibly followed by the common end."""
     whole = _sample_entries(lines, headers) if headers else [line for line in lines if line.strip()]
-    ends = re.compile(after.regex + r"[ \t]*\Z", re.ASCII) if after is not None else None
+    ends = compile_end(after.tokens, after.roles) if after is not None else None
     found = [structured.end_fields(line if ends is None else ends.sub("", line)) for line in whole]
     if closes_before_fields(after):
         found = [structured.end_fields(line) or tail for line, tail in zip(whole, found, strict=True)]

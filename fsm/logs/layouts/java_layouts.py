@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any
@@ -18,6 +18,7 @@ from fsm.logs import Client, Message
 from fsm.logs.layouts.ends import understand
 from fsm.logs.layouts.fields import flatten, text_of
 from fsm.logs.layouts.headers import find_program, name_program
+from fsm.logs.layouts.stamps import parse_zone
 from fsm.logs.reading.entries import LINE_LIMIT
 from fsm.trace import TraceRecord
 
@@ -118,17 +119,6 @@ def _parse_minute(minute: str, zone: tzinfo) -> int | None:
         return None
 
 
-@lru_cache(maxsize=256)
-def _parse_offset(text: str) -> tzinfo | None:
-    """The zone of `Z`, `+02:00` or `-0330`; None if invalid."""
-    if text == "Z":
-        return UTC
-    hours, minutes = int(text[1:3]), int(text[-2:])
-    if hours > 23 or minutes > 59:
-        return None
-    return timezone(timedelta(hours=hours, minutes=minutes) * (-1 if text[0] == "-" else 1))
-
-
 def _compute_ms(minute: str, seconds: str, milliseconds: str, zone: tzinfo) -> int:
     start = _parse_minute(minute, zone)
     return _NO_TIME if start is None or seconds > "59" else start + int(seconds) * 1000 + int(milliseconds)
@@ -141,7 +131,7 @@ def _parse_iso(text: str, zone: tzinfo) -> int:
 
 def _read_stamp(stamp: re.Match[str], zone: tzinfo) -> int:
     day, minute, seconds, fraction, offset = stamp.groups()
-    place = _parse_offset(offset) if offset else zone
+    place = parse_zone(offset) if offset else zone
     return _NO_TIME if place is None else _compute_ms(f"{day} {minute}", seconds, f"{fraction or ''}000"[:3], place)
 
 

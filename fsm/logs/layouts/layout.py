@@ -15,7 +15,7 @@ from typing import NamedTuple
 from fsm.logs import LEARNED, Client, Format, Message, clients
 from fsm.logs.layouts import fields as structured
 from fsm.logs.layouts import stamps
-from fsm.logs.layouts.ends import closes_before_fields, strip_context, understand, words_of
+from fsm.logs.layouts.ends import closes_before_fields, compile_end, strip_context, understand, words_of
 from fsm.logs.layouts.frames import Found, Frame, Named, Parts, Peeled, clean, peel_all
 from fsm.logs.layouts.headers import HEADER_LIMIT, Header, join_programs, name_program
 from fsm.logs.layouts.java_layouts import without_trace
@@ -385,7 +385,7 @@ def _strip_end(text: str, after: Header | None) -> tuple[str, list[tuple[str, st
     """The text without this end of messages, and the slots of that end."""
     if after is None:
         return text, []
-    whole, pattern = text.rstrip("\n"), _compile_end(after)
+    whole, pattern = text.rstrip("\n"), compile_end(after.tokens, after.roles)
     first, feed, _ = whole.partition("\n")  # lines below the end of a message are another program's
     texts = chain([whole], strip_context(whole), [first] if feed else ())
     ends = (pattern.search(one, max(0, len(one) - HEADER_LIMIT)) for one in texts)
@@ -395,11 +395,6 @@ def _strip_end(text: str, after: Header | None) -> tuple[str, list[tuple[str, st
     found = text[: match.start()]
     padded = found.endswith("  ")
     return found.rstrip(" ") if padded else found, list(zip(after.roles, match.groups(), strict=True))
-
-
-@lru_cache(maxsize=256)
-def _compile_end(after: Header) -> re.Pattern[str]:
-    return re.compile(after.regex + r"[ \t]*\Z", re.ASCII)
 
 
 def formats_of(layouts: Sequence[Layout], clients: Sequence[Client]) -> tuple[Format, ...]:

@@ -517,7 +517,7 @@ def _read(groups: Mapping[str, str | None], clock: Clock) -> Time | None:
     if found.get("pm"):
         hour = hour % 12 + (12 if found["pm"][0] in "Pp" or found["pm"] in _AFTERNOON else 0)
     named = found.get("z", "")
-    zone = _parse_zone(named) if named else clock.zone
+    zone = parse_zone(named) if named else clock.zone
     if zone is None:
         return None
     lost = whole_seconds if named else whole_seconds | {"zone"}
@@ -578,7 +578,7 @@ def _compute_minute(date: tuple[int, int, int], clock_time: tuple[int, int], zon
 
 
 @lru_cache(maxsize=256)
-def _parse_zone(text: str) -> tzinfo | None:
+def parse_zone(text: str) -> tzinfo | None:
     """The zone of a name or an offset; None if invalid."""
     if text in ZONES:
         return timezone(timedelta(hours=ZONES[text])) if ZONES[text] else UTC
