@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import partial
 
 from fsm.logs import Client, Format, Message
 from fsm.logs.layouts.java_layouts import KAFKA_HEADER, KAFKA_REACH, kafka, reading
@@ -22,15 +21,15 @@ from fsm.logs.programs.java_messages import (
     Build,
     JavaMessage,
     Records,
+    Row,
     Rule,
     by_word,
+    compile_rules,
     emit,
-    no_records,
     of_word,
     parse_message,
     read_named_groups,
     record,
-    rule,
 )
 from fsm.trace import Kind, Partition, by_partition
 
@@ -60,10 +59,6 @@ _TARGET = re.compile(
 )
 _TOPIC_PARTITIONS = re.compile(r"([\w-]{22})=\[((?:\d{1,9}(?:, )?)*)\]", re.ASCII)
 _TOPIC_METADATA = re.compile(rf"TopicMetadata\(id=({_ID}), name=([\w.-]{{1,249}}),", re.ASCII)
-
-
-_rule = partial(rule, flags=re.ASCII | re.DOTALL)
-_ignore = partial(_rule, meaning=no_records)
 
 
 def _read_state(machine: str, next_state: str = "") -> Build:
@@ -108,161 +103,108 @@ def _read_subscription(message: JavaMessage, match: re.Match[str]) -> Records:
     return (record(message, Kind.SUBSCRIBED, member_id=match["member_id"], topics=topics),)
 
 
+# fmt: off
 # After `[GroupId <group>] `, or `[Group <group>] ` before Kafka 4.0.
-_IN_GROUP = (
-    _rule(rf"Member {_M} {_JOINS}", Kind.JOINED),
-    _rule(rf"Static member {_M} with instance id {_I} {_JOINS}", Kind.JOINED),
-    _rule(
-        rf"Static member with instance id {_I} re-{_JOINS} "
-        rf"Created a new member {_M} to replace the existing member .*\.",
-        Kind.JOINED,
-    ),
-    _rule(
-        rf"Static member {_M} with instance id {_I} cannot join the group because the instance id .*owned by .*",
-        emit(Kind.ERROR, detail="UNRELEASED_INSTANCE_ID"),
-    ),
-    _rule(
-        rf"Static member {_M} with instance id {_I} is fenced by existing member .*", _read_fenced("FENCED_INSTANCE_ID")
-    ),
-    _ignore(rf"Dynamic member with unknown member id joins the consumer group\. Created a new member id {_M} and .*"),
-    _rule(rf"Member {_M} left the consumer group\.", Kind.LEFT),
-    _rule(
-        rf"Static [mM]ember {_M} with instance id {_I} temporarily left the consumer group\.",
-        emit(Kind.LEFT, detail="STATIC_MEMBER_AWAY"),
-    ),
-    _rule(rf"Static [mM]ember {_M} with instance id {_I} left the consumer group\.", Kind.LEFT),
-    _rule(rf"(?:Dynamic |Pending )?[mM]ember {_M} {_LEAVES}", Kind.LEFT),
-    _rule(
-        rf"Static [mM]ember (?P<member_id>.{{0,300}}?) with instance id {_I} {_LEAVES}",
-        Kind.LEFT,
-    ),
-    _rule(
-        rf"Member {_M} fenced from the group because the member session expired\.{{1,2}}",
-        _read_fenced("SESSION_EXPIRED"),
-    ),
-    _rule(
-        rf"Member {_M} fenced from the group because the (?:classic )?member failed to .*",
-        _read_fenced("REBALANCE_TIMEOUT"),
-    ),
-    _rule(
-        rf"Member {_M} fenced from the group because it failed to transition from epoch {_E} within \d+ms\.",
-        _read_fenced("REBALANCE_TIMEOUT"),
-    ),
-    _ignore(r"(?:Ignoring rebalance timeout for|Could not fence) .*"),
-    _rule(rf"Bumped group epoch to {_E}(?: with metadata hash .*)?\.", Kind.GROUP_EPOCH),
-    _rule(
-        rf"Computed a new target assignment for epoch {_E} with '(?P<detail>[^']*)' assignor in \d+ms[.:](?P<rest>.*)",
-        _read_targets,
-    ),
-    _rule(rf"Failed to compute a new target assignment for epoch {_E}: {_D}", Kind.ERROR),
-    _rule(
-        rf"Member {_M} new assignment state: epoch={_E}, previousEpoch={EPOCH}, state=(?P<next_state>\w+), "
-        r"assignedPartitions=\[(?P<full>[^\]]*)\] and revokedPartitions=\[(?P<revoked>[^\]]*)\]\.",
-        _read_member_state,
-    ),
-    _rule(rf"Member {_M} updated its subscribed topics to: \[(?P<topics>[^\]]*)\]\.", _read_subscription),
-    _rule(rf"Member {_M} updated its subscribed regex to: {_D}\.", Kind.SUBSCRIBED),
-    _ignore(r"Computed new metadata hash: .*"),
-    _rule(r"Computed new subscription metadata: (?P<topics>.*)", _read_topic_names),  # before 4.2
-    _ignore(r"(?:Scanned|Refreshing regular|Received) .*"),
-    _ignore(rf"Member {_M} new assignment state: [^\[]*assignedPartitions=\[[^\]]*\]\."),  # share groups
-    _rule(r"Couldn't (?P<detail>(?:update|parse) regular expression .*)", Kind.ERROR),
-    _ignore(r"(?:Cannot remove the epoch|Size of assignment epochs) .*"),
-    _rule(r"Converted the (?:empty )?classic group to a consumer group\.", _read_state(CONSUMER)),
-    _rule(r"Converted the (?:empty )?consumer group to a classic group\.", _read_state(CLASSIC)),
-    _ignore(r"(?:Creating a simple consumer group|Committing offsets|Validating|Skipping) .*"),
-    _rule(rf"Unloaded group metadata for group epoch {_E}\.", _read_state(CONSUMER, "DEAD")),
-    _rule(rf"Unloading group metadata for generation {_E}\.", _read_state(CLASSIC, "DEAD")),
+_IN_GROUP: tuple[Row, ...] = (
+    (rf"Member {_M} {_JOINS}", Kind.JOINED),
+    (rf"Static member {_M} with instance id {_I} {_JOINS}", Kind.JOINED),
+    ((rf"Static member with instance id {_I} re-{_JOINS} "
+      rf"Created a new member {_M} to replace the existing member .*\."), Kind.JOINED),
+    (rf"Static member {_M} with instance id {_I} cannot join the group because the instance id .*owned by .*",
+     emit(Kind.ERROR, detail="UNRELEASED_INSTANCE_ID")),
+    (rf"Static member {_M} with instance id {_I} is fenced by existing member .*", _read_fenced("FENCED_INSTANCE_ID")),
+    (rf"Dynamic member with unknown member id joins the consumer group\. Created a new member id {_M} and .*", None),
+    (rf"Member {_M} left the consumer group\.", Kind.LEFT),
+    (rf"Static [mM]ember {_M} with instance id {_I} temporarily left the consumer group\.",
+     emit(Kind.LEFT, detail="STATIC_MEMBER_AWAY")),
+    (rf"Static [mM]ember {_M} with instance id {_I} left the consumer group\.", Kind.LEFT),
+    (rf"(?:Dynamic |Pending )?[mM]ember {_M} {_LEAVES}", Kind.LEFT),
+    (rf"Static [mM]ember (?P<member_id>.{{0,300}}?) with instance id {_I} {_LEAVES}", Kind.LEFT),
+    (rf"Member {_M} fenced from the group because the member session expired\.{{1,2}}",
+     _read_fenced("SESSION_EXPIRED")),
+    (rf"Member {_M} fenced from the group because the (?:classic )?member failed to .*",
+     _read_fenced("REBALANCE_TIMEOUT")),
+    (rf"Member {_M} fenced from the group because it failed to transition from epoch {_E} within \d+ms\.",
+     _read_fenced("REBALANCE_TIMEOUT")),
+    (r"(?:Ignoring rebalance timeout for|Could not fence) .*", None),
+    (rf"Bumped group epoch to {_E}(?: with metadata hash .*)?\.", Kind.GROUP_EPOCH),
+    (rf"Computed a new target assignment for epoch {_E} with '(?P<detail>[^']*)' assignor in \d+ms[.:](?P<rest>.*)",
+     _read_targets),
+    (rf"Failed to compute a new target assignment for epoch {_E}: {_D}", Kind.ERROR),
+    ((rf"Member {_M} new assignment state: epoch={_E}, previousEpoch={EPOCH}, state=(?P<next_state>\w+), "
+      r"assignedPartitions=\[(?P<full>[^\]]*)\] and revokedPartitions=\[(?P<revoked>[^\]]*)\]\."), _read_member_state),
+    (rf"Member {_M} updated its subscribed topics to: \[(?P<topics>[^\]]*)\]\.", _read_subscription),
+    (rf"Member {_M} updated its subscribed regex to: {_D}\.", Kind.SUBSCRIBED),
+    (r"Computed new metadata hash: .*", None),
+    (r"Computed new subscription metadata: (?P<topics>.*)", _read_topic_names),  # before 4.2
+    (r"(?:Scanned|Refreshing regular|Received) .*", None),
+    (rf"Member {_M} new assignment state: [^\[]*assignedPartitions=\[[^\]]*\]\.", None),  # share groups
+    (r"Couldn't (?P<detail>(?:update|parse) regular expression .*)", Kind.ERROR),
+    (r"(?:Cannot remove the epoch|Size of assignment epochs) .*", None),
+    (r"Converted the (?:empty )?classic group to a consumer group\.", _read_state(CONSUMER)),
+    (r"Converted the (?:empty )?consumer group to a classic group\.", _read_state(CLASSIC)),
+    (r"(?:Creating a simple consumer group|Committing offsets|Validating|Skipping) .*", None),
+    (rf"Unloaded group metadata for group epoch {_E}\.", _read_state(CONSUMER, "DEAD")),
+    (rf"Unloading group metadata for generation {_E}\.", _read_state(CLASSIC, "DEAD")),
 )
 
 # The group is in the middle of the message, or missing.
-_WITHOUT_PREFIX = (
-    _rule(
-        rf"Preparing to rebalance group {_G} (?:in state \w+ )?with old generation {_E}(?: \(\S+\))?"
-        rf"(?: \(reason: {_D}\))?\.?",
-        _read_state(CLASSIC, "PREPARING_REBALANCE"),
-    ),
-    _rule(
-        rf"Stabilized group {_G} generation {_E}(?: \(\S+\))?(?: with (?P<detail>\d+ members))?\.?",
-        _read_state(CLASSIC, "COMPLETING_REBALANCE"),
-    ),
-    _rule(
-        rf"Assignment received from leader(?: {_TEXT})? for group {_G} for generation {_E}"
-        r"(?:\. The group has (?P<detail>.*)\.)?",
-        _read_state(CLASSIC, "STABLE"),
-    ),
-    _rule(rf"Group {_G} with generation {_E} is now empty.*", _read_state(CLASSIC, "EMPTY")),
-    _rule(rf"Group {_G} removed? dynamic members who haven't joined: {_D}", Kind.ERROR),
-    _rule(rf"Group {_G} (?P<detail>could not complete rebalance because no members rejoined)\.?", Kind.ERROR),
-    _rule(
-        rf"(?:Dynamic|Static) Member with unknown member id joins group {_G} in \w+ state\. "
-        rf"Created a new member id {_M} for this member and add to the group\.",
-        emit(Kind.JOINED, detail="classic"),
-    ),
-    _rule(rf"Dynamic Member with specific member id {_M} joins group {_G} in .*", emit(Kind.JOINED, detail="classic")),
-    _rule(
-        rf"Adding new static member {_SOME} to group {_G} with member id {_M}\.", emit(Kind.JOINED, detail="classic")
-    ),
-    _ignore(r"(?:Dynamic member with unknown member id (?:re)?joins|Static member which joins) .*"),
-    _rule(
-        rf"Pending dynamic member with id {_M} joins group {_G} in \w+ state\. .*", emit(Kind.JOINED, detail="classic")
-    ),
-    _rule(
-        rf"{_UNKNOWN} Created a new member id {_M} for this member and add(?:ed)? to the group\.",
-        emit(Kind.JOINED, detail="classic"),
-    ),
-    _rule(
-        rf"{_UNKNOWN} Replacing previously mapped member {_M} with this groupInstanceId\.",
-        _read_fenced("FENCED_INSTANCE_ID"),
-    ),
-    _rule(
-        rf"Static member {_SOME} of group {_G} with unknown member id rejoins, assigning new member id \S+, "
-        rf"while old member id {_M} will be removed\.",
-        _read_fenced("FENCED_INSTANCE_ID"),
-    ),
-    _rule(rf"Member {_M} in group {_G} has failed, removing it from the group\.?", _read_fenced("SESSION_EXPIRED")),
-    _rule(rf"Member {_M} in group {_G} has left, removing it from the group", Kind.LEFT),
-    _rule(
-        rf"Member\[group\.instance\.id {_OPTION}, member\.id {_M}\] in group {_G} has left, .*",
-        Kind.LEFT,
-    ),
-    _rule(
-        rf"Member MemberMetadata\(memberId={_M}, groupInstanceId={_OPTION}, clientId=.*\) "
-        rf"has left group {_G} through explicit `LeaveGroup`(?: request|; client reason: {_D})",  # 3.0, from 3.2
-        Kind.LEFT,
-    ),
-    _rule(rf"Pending member with memberId={_M} has left group {_G} through explicit .*", Kind.LEFT),
-    _rule(rf"Pending member {_M} is leaving group {_G}\.", Kind.LEFT),
-    _rule(rf"Unloading group metadata for {_G} with generation {_E}", _read_state(CLASSIC, "DEAD")),
-    _rule(rf"Loading group metadata for {_G} with generation {_E}", _read_state(CLASSIC)),
-    _ignore(
-        r"(?:Starting up|Startup complete|Shutting down|Shutdown complete|Elected as |Resigned as |Removed \d+ offsets "
-        r"|The following offsets |Failed to (?:write|persist) |Setting empty |Sending empty |Attempt to add |Member id "
-        r"|Received unexpected |Static member joins during |Could not fetch offsets ).*"
-    ),
-    _ignore(r"Pending member .* has been removed after session timeout expiration\."),
-    _ignore(r"Request memberId=.* for static member with groupInstanceId=.* is fenced by \w+ .*"),  # no group
-    _ignore(rf"Group leader \[memberId: {_M}, groupInstanceId: .*"),
-    _rule(rf"Group {_G} removed members who haven't sent their sync requests?: {_D}", Kind.ERROR),
-    _ignore(r"Group .* is dead, skipping .*"),
-    _rule(rf"Loaded consumer group {_G} with (?P<detail>\d+ members)\.", _read_state(CONSUMER)),
-    _rule(rf"Loaded classic group {_G} with (?P<detail>\d+ members)\.", _read_state(CLASSIC)),
-    _ignore(rf"Loaded member {_M} in (?:consumer|classic) group {_G}\."),
-    _rule(
-        rf"Cannot (?:up|down)grade (?:the )?(?:classic|consumer) group {_G} to (?:consumer|classic) group"
-        rf"(?: because|:) {_D}",
-        Kind.ERROR,
-    ),
-    _rule(rf"Cannot join the consumer group {_G} with the classic protocol because {_D}", Kind.ERROR),
-    _ignore(
-        r"(?:Skip downgrading|Replaying|Cannot complete join phase|Received notification|Detected|Failed to parse) .*"
-    ),
-    _ignore(r"(?:Member .* has already been removed|The following groups were deleted:|Generated \d+ tombstone) .*"),
-    _ignore(r"Static member .* with unknown member id rejoins, assigning .*"),  # 2.3, no group
+_WITHOUT_PREFIX: tuple[Row, ...] = (
+    ((rf"Preparing to rebalance group {_G} (?:in state \w+ )?with old generation {_E}(?: \(\S+\))?"
+      rf"(?: \(reason: {_D}\))?\.?"), _read_state(CLASSIC, "PREPARING_REBALANCE")),
+    (rf"Stabilized group {_G} generation {_E}(?: \(\S+\))?(?: with (?P<detail>\d+ members))?\.?",
+     _read_state(CLASSIC, "COMPLETING_REBALANCE")),
+    ((rf"Assignment received from leader(?: {_TEXT})? for group {_G} for generation {_E}"
+      r"(?:\. The group has (?P<detail>.*)\.)?"), _read_state(CLASSIC, "STABLE")),
+    (rf"Group {_G} with generation {_E} is now empty.*", _read_state(CLASSIC, "EMPTY")),
+    (rf"Group {_G} removed? dynamic members who haven't joined: {_D}", Kind.ERROR),
+    (rf"Group {_G} (?P<detail>could not complete rebalance because no members rejoined)\.?", Kind.ERROR),
+    ((rf"(?:Dynamic|Static) Member with unknown member id joins group {_G} in \w+ state\. "
+      rf"Created a new member id {_M} for this member and add to the group\."), emit(Kind.JOINED, detail="classic")),
+    (rf"Dynamic Member with specific member id {_M} joins group {_G} in .*", emit(Kind.JOINED, detail="classic")),
+    (rf"Adding new static member {_SOME} to group {_G} with member id {_M}\.", emit(Kind.JOINED, detail="classic")),
+    (r"(?:Dynamic member with unknown member id (?:re)?joins|Static member which joins) .*", None),
+    (rf"Pending dynamic member with id {_M} joins group {_G} in \w+ state\. .*", emit(Kind.JOINED, detail="classic")),
+    (rf"{_UNKNOWN} Created a new member id {_M} for this member and add(?:ed)? to the group\.",
+     emit(Kind.JOINED, detail="classic")),
+    (rf"{_UNKNOWN} Replacing previously mapped member {_M} with this groupInstanceId\.",
+     _read_fenced("FENCED_INSTANCE_ID")),
+    ((rf"Static member {_SOME} of group {_G} with unknown member id rejoins, assigning new member id \S+, "
+      rf"while old member id {_M} will be removed\."), _read_fenced("FENCED_INSTANCE_ID")),
+    (rf"Member {_M} in group {_G} has failed, removing it from the group\.?", _read_fenced("SESSION_EXPIRED")),
+    (rf"Member {_M} in group {_G} has left, removing it from the group", Kind.LEFT),
+    (rf"Member\[group\.instance\.id {_OPTION}, member\.id {_M}\] in group {_G} has left, .*", Kind.LEFT),
+    ((rf"Member MemberMetadata\(memberId={_M}, groupInstanceId={_OPTION}, clientId=.*\) "
+      rf"has left group {_G} through explicit `LeaveGroup`(?: request|; client reason: {_D})"),
+     Kind.LEFT),  # 3.0, from 3.2
+    (rf"Pending member with memberId={_M} has left group {_G} through explicit .*", Kind.LEFT),
+    (rf"Pending member {_M} is leaving group {_G}\.", Kind.LEFT),
+    (rf"Unloading group metadata for {_G} with generation {_E}", _read_state(CLASSIC, "DEAD")),
+    (rf"Loading group metadata for {_G} with generation {_E}", _read_state(CLASSIC)),
+    ((r"(?:Starting up|Startup complete|Shutting down|Shutdown complete|Elected as |Resigned as |Removed \d+ offsets "
+      r"|The following offsets |Failed to (?:write|persist) |Setting empty |Sending empty |Attempt to add |Member id "
+      r"|Received unexpected |Static member joins during |Could not fetch offsets ).*"), None),
+    (r"Pending member .* has been removed after session timeout expiration\.", None),
+    (r"Request memberId=.* for static member with groupInstanceId=.* is fenced by \w+ .*", None),  # no group
+    (rf"Group leader \[memberId: {_M}, groupInstanceId: .*", None),
+    (rf"Group {_G} removed members who haven't sent their sync requests?: {_D}", Kind.ERROR),
+    (r"Group .* is dead, skipping .*", None),
+    (rf"Loaded consumer group {_G} with (?P<detail>\d+ members)\.", _read_state(CONSUMER)),
+    (rf"Loaded classic group {_G} with (?P<detail>\d+ members)\.", _read_state(CLASSIC)),
+    (rf"Loaded member {_M} in (?:consumer|classic) group {_G}\.", None),
+    ((rf"Cannot (?:up|down)grade (?:the )?(?:classic|consumer) group {_G} to (?:consumer|classic) group"
+      rf"(?: because|:) {_D}"), Kind.ERROR),
+    (rf"Cannot join the consumer group {_G} with the classic protocol because {_D}", Kind.ERROR),
+    (r"(?:Skip downgrading|Replaying|Cannot complete join phase|Received notification|Detected|Failed to parse) .*",
+     None),
+    (r"(?:Member .* has already been removed|The following groups were deleted:|Generated \d+ tombstone) .*", None),
+    (r"Static member .* with unknown member id rejoins, assigning .*", None),  # 2.3, no group
 )
+# fmt: on
 
-
-_RULES_IN_GROUP, _RULES_WITHOUT_PREFIX = by_word(_IN_GROUP), by_word(_WITHOUT_PREFIX)
+_RULES_IN_GROUP, _RULES_WITHOUT_PREFIX = (
+    by_word(compile_rules(rows, re.ASCII | re.DOTALL)) for rows in (_IN_GROUP, _WITHOUT_PREFIX)
+)
 _PREFIX = re.compile(r"\[GroupCoordinator (?:\d{1,10}\]:|id=\d{1,10}(?: topic=\S{1,249} partition=\d{1,10})?\]) ")
 _GROUP = re.compile(r"\[Group(?:Id)?[ =](?P<group>[^\n]{1,300}?)\](?P<other>\[)? ?")
 _OFFSETS = "OffsetMetadataManager"

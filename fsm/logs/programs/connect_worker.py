@@ -25,12 +25,12 @@ from fsm.logs.programs.java_messages import (
     Records,
     Rule,
     by_word,
+    compile_rules,
     emit,
     ignore,
     of_word,
     parse_message,
     record,
-    rule,
 )
 from fsm.trace import Kind, Partition
 
@@ -65,6 +65,7 @@ def _make_record(message: JavaMessage, kind: Kind, **fields: Any) -> Records:
 
 
 _emit = partial(emit, machine=MACHINE)
+_compile = partial(compile_rules, machine=MACHINE)
 
 
 def _read_step(event: str, state: str = "", next_state: str = "") -> Build:
@@ -172,106 +173,84 @@ _NODE = r".{0,300}?"
 _WORKER_TASK = r"Worker\w{1,40}Task\{id=(?P<task>[^}]{1,300})\}"
 _WORKER_CONNECTOR = r"WorkerConnector\{id=(?P<connector>[^}]{1,300})\}"
 
-_COORDINATOR = (
-    rule(r"Discovered group coordinator ", _emit(Kind.COORDINATOR_FOUND)),
-    rule(
-        rf"Group coordinator {_NODE} is unavailable or invalid due to cause: (?P<detail>.{{0,400}}?)\. ?isDisconnected",
-        _emit(Kind.COORDINATOR_LOST),
-    ),
-    rule(rf"Group coordinator {_NODE} is unavailable or invalid, will attempt ", _emit(Kind.COORDINATOR_LOST)),
-    rule(r"Rebalance started", _emit(Kind.JOINING, event="JOIN_DUE")),
-    rule(r"\(Re-\)joining group", _emit(Kind.JOINING)),
-    rule(
-        rf"Successfully joined group with generation {_GENERATION}, protocol='(?P<protocol>[^']*)'",
-        _read_join,
-    ),
-    rule(rf"Successfully joined group with generation {_EPOCH}$", _read_agreed),
-    rule(rf"Successfully synced group in generation {_GENERATION}", _emit(Kind.SYNCED)),
-    rule(
-        rf"Sending Heartbeat request with generation {_EPOCH} and member id (?P<member_id>\S{{0,300}}) to ",
-        _emit(Kind.HEARTBEAT_SENT),
-    ),
-    rule(r"Received successful Heartbeat response", _emit(Kind.HEARTBEAT_OK)),
-    rule(
-        r"Broker coordinator was unreachable for \d+ms\. Revoking previous assignment",
-        _read_step("DISCOVERY_FAILED_HOLDING", "DISCONNECTED", "DISCONNECTED"),
-    ),
-    rule(
-        rf"Member (?P<member_id>\S{{1,300}}) sending LeaveGroup request to coordinator {_NODE} due to (?P<detail>.*)",
-        _emit(Kind.LEAVE_SENT),
-    ),
-    rule(r"Resetting generation (?:and member id )?due to: (?P<detail>.{0,400})", _emit(Kind.GENERATION_RESET)),
-    rule(r"Request joining group due to: rebalance failed due to (?P<detail>.{0,400})", _emit(Kind.ERROR)),
-)
-_HERDER = (
-    rule(r"Herder starting", _read_step("START", "DOWN", "DISCONNECTED")),
-    rule(
-        rf"Joined group at generation {_EPOCH} with protocol version (?P<version>\d+) and got assignment: {ASSIGNMENT}",
-        _read_round,
-    ),
-    rule(r"Joined group (?:at generation|and got assignment)", _reject),
-    rule(r"Finished stopping tasks in preparation for rebalance", _emit(Kind.REVOKE_END)),
-    rule(r"Starting connectors and tasks using config offset ", _read_step("", "", "STARTING")),
-    rule(rf"Starting connector {_CONNECTOR}$", _read_unit(Kind.UNITS_STARTED, event="asked")),
-    rule(rf"Starting task {_TASK}$", _read_unit(Kind.UNITS_STARTED, event="asked")),
-    rule(r"Finished starting connectors and tasks", _read_step("STARTED", "STARTING")),
-    rule(r"Catching up to assignment's config offset\.", _read_step("", "", "CATCHING_UP")),
-    rule(r"Finished reading to end of log and updated config snapshot", _emit(Kind.TRANSITION, detail="read to end")),
-    rule(r"Didn't reach end of config log quickly enough", _read_step("CATCH_UP_TIMED_OUT", "CATCHING_UP")),
-    rule(
-        r"Current config state offset (?P<detail>-?\d+ does not match group assignment -?\d+)\. Forcing rebalance",
-        _read_step("MISMATCH", "", "UNJOINED"),
-    ),
-    rule(r"worker poll timeout has expired", _read_step("POLL_TIMEOUT")),
-    rule(r"Requesting rebalance because scheduled rebalance timeout", _read_step("DELAY_REACHED")),
-    rule(rf"Connector {_CONNECTOR} config updated$", _read_config("config")),
-    rule(rf"Connector {_CONNECTOR} config removed$", _read_config("removed")),
-    rule(rf"Connector {_CONNECTOR} target state change$", _read_config("target")),
-    rule(r"Tasks \[(?P<tasks>[^\]]*)\] configs updated", _read_config("tasks")),
-    rule(r"Herder stopping", _emit(Kind.CLOSE_BEGIN)),
-    rule(r"Herder stopped", _emit(Kind.CLOSE_END)),
-    rule(r"Uncaught exception in herder work thread", _emit(Kind.FATAL)),
-    rule(
-        r"(?:Failed to start connector|Couldn't instantiate connector) '?(?P<connector>[^']{1,300})'?",
-        _read_unit(Kind.UNITS_FAILED, event="start"),
-    ),
-)
-_WORKER = (
-    rule(rf"Finished creating connector {_CONNECTOR}$", _read_unit(Kind.UNITS_STARTED)),
-    rule(rf"Stopping connector {_CONNECTOR}$", _read_unit(Kind.UNITS_STOPPING)),
-    rule(rf"Stopping task {_TASK}$", _read_unit(Kind.UNITS_STOPPING)),
-    rule(rf"Graceful stop of task {_TASK} failed\.", _read_unit(Kind.UNITS_FAILED, event="stop")),
-)
-_UNITS = (
-    rule(rf"{_WORKER_TASK} \w+ task finished initialization and start", _read_unit(Kind.UNITS_STARTED)),
-    rule(
-        rf"{_WORKER_TASK} Task threw an uncaught and unrecoverable exception",
-        _read_unit(Kind.UNITS_FAILED, event="task"),
-    ),
-    rule(rf"{_WORKER_CONNECTOR} Error while starting connector", _read_unit(Kind.UNITS_FAILED, event="start")),
-    rule(rf"Completed shutdown for {_WORKER_CONNECTOR}", _read_unit(Kind.UNITS_STOPPED)),
-)
+# fmt: off
+_COORDINATOR = _compile((
+    (r"Discovered group coordinator ", Kind.COORDINATOR_FOUND),
+    (rf"Group coordinator {_NODE} is unavailable or invalid due to cause: (?P<detail>.{{0,400}}?)\. ?isDisconnected",
+     Kind.COORDINATOR_LOST),
+    (rf"Group coordinator {_NODE} is unavailable or invalid, will attempt ", Kind.COORDINATOR_LOST),
+    (r"Rebalance started", _emit(Kind.JOINING, event="JOIN_DUE")),
+    (r"\(Re-\)joining group", Kind.JOINING),
+    (rf"Successfully joined group with generation {_GENERATION}, protocol='(?P<protocol>[^']*)'", _read_join),
+    (rf"Successfully joined group with generation {_EPOCH}$", _read_agreed),
+    (rf"Successfully synced group in generation {_GENERATION}", Kind.SYNCED),
+    (rf"Sending Heartbeat request with generation {_EPOCH} and member id (?P<member_id>\S{{0,300}}) to ",
+     Kind.HEARTBEAT_SENT),
+    (r"Received successful Heartbeat response", Kind.HEARTBEAT_OK),
+    (r"Broker coordinator was unreachable for \d+ms\. Revoking previous assignment",
+     _read_step("DISCOVERY_FAILED_HOLDING", "DISCONNECTED", "DISCONNECTED")),
+    (rf"Member (?P<member_id>\S{{1,300}}) sending LeaveGroup request to coordinator {_NODE} due to (?P<detail>.*)",
+     Kind.LEAVE_SENT),
+    (r"Resetting generation (?:and member id )?due to: (?P<detail>.{0,400})", Kind.GENERATION_RESET),
+    (r"Request joining group due to: rebalance failed due to (?P<detail>.{0,400})", Kind.ERROR),
+))
+_HERDER = _compile((
+    (r"Herder starting", _read_step("START", "DOWN", "DISCONNECTED")),
+    (rf"Joined group at generation {_EPOCH} with protocol version (?P<version>\d+) and got assignment: {ASSIGNMENT}",
+     _read_round),
+    (r"Joined group (?:at generation|and got assignment)", _reject),
+    (r"Finished stopping tasks in preparation for rebalance", Kind.REVOKE_END),
+    (r"Starting connectors and tasks using config offset ", _read_step("", "", "STARTING")),
+    (rf"Starting connector {_CONNECTOR}$", _read_unit(Kind.UNITS_STARTED, event="asked")),
+    (rf"Starting task {_TASK}$", _read_unit(Kind.UNITS_STARTED, event="asked")),
+    (r"Finished starting connectors and tasks", _read_step("STARTED", "STARTING")),
+    (r"Catching up to assignment's config offset\.", _read_step("", "", "CATCHING_UP")),
+    (r"Finished reading to end of log and updated config snapshot", _emit(Kind.TRANSITION, detail="read to end")),
+    (r"Didn't reach end of config log quickly enough", _read_step("CATCH_UP_TIMED_OUT", "CATCHING_UP")),
+    (r"Current config state offset (?P<detail>-?\d+ does not match group assignment -?\d+)\. Forcing rebalance",
+     _read_step("MISMATCH", "", "UNJOINED")),
+    (r"worker poll timeout has expired", _read_step("POLL_TIMEOUT")),
+    (r"Requesting rebalance because scheduled rebalance timeout", _read_step("DELAY_REACHED")),
+    (rf"Connector {_CONNECTOR} config updated$", _read_config("config")),
+    (rf"Connector {_CONNECTOR} config removed$", _read_config("removed")),
+    (rf"Connector {_CONNECTOR} target state change$", _read_config("target")),
+    (r"Tasks \[(?P<tasks>[^\]]*)\] configs updated", _read_config("tasks")),
+    (r"Herder stopping", Kind.CLOSE_BEGIN),
+    (r"Herder stopped", Kind.CLOSE_END),
+    (r"Uncaught exception in herder work thread", Kind.FATAL),
+    (r"(?:Failed to start connector|Couldn't instantiate connector) '?(?P<connector>[^']{1,300})'?",
+     _read_unit(Kind.UNITS_FAILED, event="start")),
+))
+_WORKER = _compile((
+    (rf"Finished creating connector {_CONNECTOR}$", _read_unit(Kind.UNITS_STARTED)),
+    (rf"Stopping connector {_CONNECTOR}$", _read_unit(Kind.UNITS_STOPPING)),
+    (rf"Stopping task {_TASK}$", _read_unit(Kind.UNITS_STOPPING)),
+    (rf"Graceful stop of task {_TASK} failed\.", _read_unit(Kind.UNITS_FAILED, event="stop")),
+))
+_UNITS = _compile((
+    (rf"{_WORKER_TASK} \w+ task finished initialization and start", _read_unit(Kind.UNITS_STARTED)),
+    (rf"{_WORKER_TASK} Task threw an uncaught and unrecoverable exception",
+     _read_unit(Kind.UNITS_FAILED, event="task")),
+    (rf"{_WORKER_CONNECTOR} Error while starting connector", _read_unit(Kind.UNITS_FAILED, event="start")),
+    (rf"Completed shutdown for {_WORKER_CONNECTOR}", _read_unit(Kind.UNITS_STOPPED)),
+))
 # A task's admin client and consumer are closed when its thread ends; its producer may be closed earlier.
-_APP_INFO = (
-    rule(
-        rf"App info kafka\.\S{{1,20}} for connector-(?:adminclient|consumer)-{_TASK} unregistered",
-        _read_unit(Kind.UNITS_STOPPED),
-    ),
-)
-_START = (
-    rule(r"Kafka Connect worker initializing", _emit(Kind.STARTED)),
-    rule(r"DistributedConfig values:", _read_settings),
-    rule(r"S(?:ource|ink)ConnectorConfig values:", _read_connector_settings),
-)
-_REST = (
+_APP_INFO = _compile((
+    (rf"App info kafka\.\S{{1,20}} for connector-(?:adminclient|consumer)-{_TASK} unregistered",
+     _read_unit(Kind.UNITS_STOPPED)),
+))
+_START = _compile((
+    (r"Kafka Connect worker initializing", Kind.STARTED),
+    (r"DistributedConfig values:", _read_settings),
+    (r"S(?:ource|ink)ConnectorConfig values:", _read_connector_settings),
+))
+_REST = _compile((
     *ignore(r'\S{1,300} \S{1,300} \S{1,300} \[[^\]]{1,60}\] "GET '),
-    rule(
-        r"\S{1,300} \S{1,300} \S{1,300} \[[^\]]{1,60}\] "
-        r'"(?:PUT /connectors/(?P<connector>[^/?" ]{1,900})/config|POST /connectors/?)(?:\?[^" ]{0,900})? '
-        r'HTTP/[\d.]{1,5}" 20[01] \S{1,20} .{0,900} (?P<took_ms>\d{1,9})$',
-        _read_answer,
-    ),
-)
+    ((r"\S{1,300} \S{1,300} \S{1,300} \[[^\]]{1,60}\] "
+      r'"(?:PUT /connectors/(?P<connector>[^/?" ]{1,900})/config|POST /connectors/?)(?:\?[^" ]{0,900})? '
+      r'HTTP/[\d.]{1,5}" 20[01] \S{1,20} .{0,900} (?P<took_ms>\d{1,9})$'), _read_answer),
+))
+# fmt: on
 
 RULES: dict[str, tuple[Rule, ...]] = {
     "AbstractCoordinator": _COORDINATOR,  # up to Kafka 2.8
@@ -288,7 +267,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "ConnectDistributed": _START,
     "AbstractConfig": _START,
     "AppInfoParser": _APP_INFO,
-    "KafkaProducer": (rule(r"Closing the Kafka producer", _read_producer_close),),
+    "KafkaProducer": _compile([(r"Closing the Kafka producer", _read_producer_close)]),
     "RestServer": _REST,
 }
 """The rules for each class; other lines of these classes are ignored."""

@@ -16,7 +16,7 @@ from fsm.logs.programs.java_messages import (
     Build,
     JavaMessage,
     Records,
-    RuleSet,
+    Row,
     emit,
     emit_error,
     error_name,
@@ -24,7 +24,7 @@ from fsm.logs.programs.java_messages import (
     partitions,
     read_named_groups,
     record,
-    rule,
+    rule_set,
 )
 from fsm.trace import Kind, TraceRecord
 
@@ -127,103 +127,79 @@ _NODE = r".{0,300}?"
 _DETAIL = r"(?P<detail>[^\n]*)"
 _KIND_OF_ERROR = r"(?: due to (?:fatal|unexpected|unsupported version|non-fatal) error)?"
 
-_JOINS = (
-    rule(r"\(Re-\)joining group", _read_joining),
-    rule(
-        rf"Successfully joined group with generation {_GENERATION}", _read_arrival(Kind.JOINED, "COMPLETING_REBALANCE")
-    ),
-    rule(r"Successfully joined group with generation (?P<epoch>\d{1,9})$", _read_agreed),
-    rule(rf"Successfully synced group in generation {_GENERATION}", _read_arrival(Kind.SYNCED, "STABLE")),
-    rule(r"Resetting generation (?:(?:and member id )?due to:?|after encountering) (?P<reason>[^\n]*)", _read_reset),
-    rule(r"Request joining group due to: (?P<reason>[^\n]*)", _read_rejoin_request),
-    rule(r"Requesting to re-join the group and trigger rebalance since (?P<reason>[^\n]*)", _read_rejoin_request),
-    rule(
-        r"JoinGroup failed due to non-fatal error: MEMBER_ID_REQUIRED\.? Will set the member id as (?P<member_id>\S+) ",
-        Kind.MEMBER_ID,
-    ),
-    rule(rf"JoinGroup failed{_KIND_OF_ERROR}[:.] {_DETAIL}", _read_refusal),
-    rule(rf"SyncGroup failed{_KIND_OF_ERROR}[:.] {_DETAIL}", _read_refusal),
-    rule(rf"JoinGroup failed due to inconsistent {_DETAIL}", emit_error(Kind.ERROR)),
-    rule(rf"SyncGroup failed due to inconsistent {_DETAIL}", emit_error(Kind.ERROR)),
+# fmt: off
+_JOINS: tuple[Row, ...] = (
+    (r"\(Re-\)joining group", _read_joining),
+    (rf"Successfully joined group with generation {_GENERATION}", _read_arrival(Kind.JOINED, "COMPLETING_REBALANCE")),
+    (r"Successfully joined group with generation (?P<epoch>\d{1,9})$", _read_agreed),
+    (rf"Successfully synced group in generation {_GENERATION}", _read_arrival(Kind.SYNCED, "STABLE")),
+    (r"Resetting generation (?:(?:and member id )?due to:?|after encountering) (?P<reason>[^\n]*)", _read_reset),
+    (r"Request joining group due to: (?P<reason>[^\n]*)", _read_rejoin_request),
+    (r"Requesting to re-join the group and trigger rebalance since (?P<reason>[^\n]*)", _read_rejoin_request),
+    (r"JoinGroup failed due to non-fatal error: MEMBER_ID_REQUIRED\.? Will set the member id as (?P<member_id>\S+) ",
+     Kind.MEMBER_ID),
+    (rf"JoinGroup failed{_KIND_OF_ERROR}[:.] {_DETAIL}", _read_refusal),
+    (rf"SyncGroup failed{_KIND_OF_ERROR}[:.] {_DETAIL}", _read_refusal),
+    (rf"JoinGroup failed due to inconsistent {_DETAIL}", emit_error(Kind.ERROR)),
+    (rf"SyncGroup failed due to inconsistent {_DETAIL}", emit_error(Kind.ERROR)),
     # Up to Kafka 2.6.
-    rule(
-        r"Attempt to join group returned \w+ error\. Will set the member id as (?P<member_id>\S+) ",
-        Kind.MEMBER_ID,
-    ),
-    rule(rf"Attempt to join group failed{_KIND_OF_ERROR}[:.] {_DETAIL}", _read_refusal),
-    rule(rf"Attempt to join group failed due to unsupported version error{_DETAIL}", _read_refusal),
-    rule(r"Attempt to join group failed due to unknown member id", _UNKNOWN_MEMBER),
-    rule(
-        rf"Attempt to join group with generation {_ANY_GENERATION} failed because the group instance id ", _REPORT_TAKEN
-    ),
-    rule(rf"SyncGroup with {_ANY_GENERATION} failed: {_DETAIL}", _read_refusal),
-    rule(rf"SyncGroup with {_ANY_GENERATION} failed because the group instance id ", _REPORT_TAKEN),
-    rule(r"Received fatal exception: group\.instance\.id gets fenced", _REPORT_TAKEN),
-    rule(r"Updating assignment with", read_reconciling),
-    rule(r"Notifying assignor about the new Assignment\(partitions=(?P<full>\[[^\]]*\])?", _read_target),
-    rule(r"(?P<detail>Generation data was cleared by heartbeat thread)\b", Kind.ERROR),
+    (r"Attempt to join group returned \w+ error\. Will set the member id as (?P<member_id>\S+) ", Kind.MEMBER_ID),
+    (rf"Attempt to join group failed{_KIND_OF_ERROR}[:.] {_DETAIL}", _read_refusal),
+    (rf"Attempt to join group failed due to unsupported version error{_DETAIL}", _read_refusal),
+    (r"Attempt to join group failed due to unknown member id", _UNKNOWN_MEMBER),
+    (rf"Attempt to join group with generation {_ANY_GENERATION} failed because the group instance id ", _REPORT_TAKEN),
+    (rf"SyncGroup with {_ANY_GENERATION} failed: {_DETAIL}", _read_refusal),
+    (rf"SyncGroup with {_ANY_GENERATION} failed because the group instance id ", _REPORT_TAKEN),
+    (r"Received fatal exception: group\.instance\.id gets fenced", _REPORT_TAKEN),
+    (r"Updating assignment with", read_reconciling),
+    (r"Notifying assignor about the new Assignment\(partitions=(?P<full>\[[^\]]*\])?", _read_target),
+    (r"(?P<detail>Generation data was cleared by heartbeat thread)\b", Kind.ERROR),
 )
-_HEARTBEATS = (
-    rule(
-        r"Sending Heartbeat request with generation (?P<epoch>\d{1,9}) and member id (?P<member_id>\S{0,300}) ",
-        emit(Kind.HEARTBEAT_SENT, thread="background"),
-    ),
-    rule(r"Received successful Heartbeat response", Kind.HEARTBEAT_OK),
-    rule(
-        rf"Attempt to heartbeat with {_ANY_GENERATION} and group instance id {_NODE} "
-        r"failed due to (?P<detail>[A-Z_]{1,60}), resetting",
-        _read_refusal,
-    ),
-    rule(r"Attempt to heartbeat failed (?:for )?since member id ", _UNKNOWN_MEMBER),
-    rule(r"Attempt to heartbeat failed since generation ", emit(Kind.FENCED, detail="ILLEGAL_GENERATION")),
-    rule(r"consumer poll timeout has expired", emit(Kind.POLL_EXPIRED, thread="background")),
-    rule(  # up to Kafka 2.3
-        r"This member will leave the group because consumer poll timeout has expired",
-        emit(Kind.POLL_EXPIRED, thread="background"),
-    ),
-    rule(r"Caught fenced group\.instance\.id ", emit(Kind.ERROR, detail="FENCED_INSTANCE_ID", thread="background")),
-    rule(r"(?P<detail>Heartbeat thread failed due to unexpected error)", emit(Kind.ERROR, thread="background")),
-    rule(r"(?P<detail>A group authorization error occurred in the heartbeat thread)", Kind.ERROR),
-    rule(r"(?P<detail>An authentication error occurred in the heartbeat thread)", Kind.ERROR),
+_HEARTBEATS: tuple[Row, ...] = (
+    (r"Sending Heartbeat request with generation (?P<epoch>\d{1,9}) and member id (?P<member_id>\S{0,300}) ",
+     emit(Kind.HEARTBEAT_SENT, thread="background")),
+    (r"Received successful Heartbeat response", Kind.HEARTBEAT_OK),
+    ((rf"Attempt to heartbeat with {_ANY_GENERATION} and group instance id {_NODE} "
+      r"failed due to (?P<detail>[A-Z_]{1,60}), resetting"), _read_refusal),
+    (r"Attempt to heartbeat failed (?:for )?since member id ", _UNKNOWN_MEMBER),
+    (r"Attempt to heartbeat failed since generation ", emit(Kind.FENCED, detail="ILLEGAL_GENERATION")),
+    (r"consumer poll timeout has expired", emit(Kind.POLL_EXPIRED, thread="background")),
+    (r"This member will leave the group because consumer poll timeout has expired",
+     emit(Kind.POLL_EXPIRED, thread="background")),  # up to Kafka 2.3
+    (r"Caught fenced group\.instance\.id ", emit(Kind.ERROR, detail="FENCED_INSTANCE_ID", thread="background")),
+    (r"(?P<detail>Heartbeat thread failed due to unexpected error)", emit(Kind.ERROR, thread="background")),
+    (r"(?P<detail>A group authorization error occurred in the heartbeat thread)", Kind.ERROR),
+    (r"(?P<detail>An authentication error occurred in the heartbeat thread)", Kind.ERROR),
 )
-_LEAVES = (
-    rule(
-        rf"Member (?P<member_id>{ID}) sending LeaveGroup request to coordinator {_NODE} due to (?P<reason>[^\n]*)",
-        _read_leave,
-    ),
-    rule(rf"Member (?P<member_id>{ID}) sending LeaveGroup request to coordinator ", _read_leave),
-    rule(r"Sending LeaveGroup request to coordinator ", _read_leave),  # up to Kafka 2.1
-    rule(rf"LeaveGroup response with {_GENERATION} returned successfully", Kind.LEFT),
-    rule(rf"LeaveGroup request with {_ANY_GENERATION} failed with error: {_DETAIL}", emit_error(Kind.ERROR)),
+_LEAVES: tuple[Row, ...] = (
+    (rf"Member (?P<member_id>{ID}) sending LeaveGroup request to coordinator {_NODE} due to (?P<reason>[^\n]*)",
+     _read_leave),
+    (rf"Member (?P<member_id>{ID}) sending LeaveGroup request to coordinator ", _read_leave),
+    (r"Sending LeaveGroup request to coordinator ", _read_leave),  # up to Kafka 2.1
+    (rf"LeaveGroup response with {_GENERATION} returned successfully", Kind.LEFT),
+    (rf"LeaveGroup request with {_ANY_GENERATION} failed with error: {_DETAIL}", emit_error(Kind.ERROR)),
     # Of the client's own commits only that of close() is synchronous, and it is close()'s first action.
-    rule(r"Sending synchronous auto-commit of offsets", emit(Kind.CLOSE_BEGIN, thread="app")),
+    (r"Sending synchronous auto-commit of offsets", emit(Kind.CLOSE_BEGIN, thread="app")),
 )
-_COMMITS = (
-    rule(
-        rf"Offset commit failed on partition (?P<partition>\S{{1,270}}) at offset -?\d{{1,20}}: {_DETAIL}",
-        _read_commit_error,
-    ),
-    rule(rf"OffsetCommit failed with {_ANY_GENERATION}: {_DETAIL}", emit_error(Kind.COMMIT_FAILED)),
-    rule(
-        rf"OffsetCommit failed with {_ANY_GENERATION} due to group instance id {_NODE} fenced",
-        emit(Kind.COMMIT_FAILED, detail="FENCED_INSTANCE_ID"),
-    ),
-    rule(rf"Asynchronous auto-commit of offsets .*? failed: {_DETAIL}", emit_error(Kind.COMMIT_FAILED)),
-    rule(rf"Synchronous auto-commit of offsets .*? failed: {_DETAIL}", emit_error(Kind.COMMIT_FAILED)),
-    rule(
-        r"Failing OffsetCommit request since the consumer is not part of an active group",
-        emit(Kind.COMMIT_FAILED, detail="CommitFailedException"),
-    ),
+_COMMITS: tuple[Row, ...] = (
+    (rf"Offset commit failed on partition (?P<partition>\S{{1,270}}) at offset -?\d{{1,20}}: {_DETAIL}",
+     _read_commit_error),
+    (rf"OffsetCommit failed with {_ANY_GENERATION}: {_DETAIL}", emit_error(Kind.COMMIT_FAILED)),
+    (rf"OffsetCommit failed with {_ANY_GENERATION} due to group instance id {_NODE} fenced",
+     emit(Kind.COMMIT_FAILED, detail="FENCED_INSTANCE_ID")),
+    (rf"Asynchronous auto-commit of offsets .*? failed: {_DETAIL}", emit_error(Kind.COMMIT_FAILED)),
+    (rf"Synchronous auto-commit of offsets .*? failed: {_DETAIL}", emit_error(Kind.COMMIT_FAILED)),
+    (r"Failing OffsetCommit request since the consumer is not part of an active group",
+     emit(Kind.COMMIT_FAILED, detail="CommitFailedException")),
 )
-_COORDINATOR = (
-    rule(
-        rf"Group coordinator {_NODE} is unavailable or invalid due to cause: (?P<detail>.{{0,400}}?)\. ?isDisconnected",
-        Kind.COORDINATOR_LOST,
-    ),
-    rule(rf"Group coordinator {_NODE} is unavailable or invalid, will attempt ", Kind.COORDINATOR_LOST),
-    rule(rf"Marking the coordinator {_NODE} dead", Kind.COORDINATOR_LOST),  # 1.0
-    rule(r"Discovered group coordinator ", Kind.COORDINATOR_FOUND),
+_COORDINATOR: tuple[Row, ...] = (
+    (rf"Group coordinator {_NODE} is unavailable or invalid due to cause: (?P<detail>.{{0,400}}?)\. ?isDisconnected",
+     Kind.COORDINATOR_LOST),
+    (rf"Group coordinator {_NODE} is unavailable or invalid, will attempt ", Kind.COORDINATOR_LOST),
+    (rf"Marking the coordinator {_NODE} dead", Kind.COORDINATOR_LOST),  # 1.0
+    (r"Discovered group coordinator ", Kind.COORDINATOR_FOUND),
 )
+# fmt: on
 _IGNORED = ignore(
     r"Attempt to join group ",
     r"Asynchronous auto-commit of offsets ",
@@ -272,7 +248,7 @@ _IGNORED = ignore(
     r"still waiting to ensure active group",
 )
 
-COORDINATOR = RuleSet(
+COORDINATOR = rule_set(
     ("ConsumerCoordinator", "AbstractCoordinator"),
     (*_JOINS, *_HEARTBEATS, *_LEAVES, *_COMMITS, *_COORDINATOR, *_IGNORED),
 )

@@ -36,8 +36,8 @@ from fsm.logs.programs.java_messages import (
     Build,
     JavaMessage,
     Records,
+    Row,
     Rule,
-    RuleSet,
     emit,
     emit_error,
     first_word,
@@ -46,7 +46,7 @@ from fsm.logs.programs.java_messages import (
     parse_message,
     partitions,
     record,
-    rule,
+    rule_set,
 )
 from fsm.trace import Kind
 
@@ -128,25 +128,21 @@ def _read_older_listener_error(message: JavaMessage, match: re.Match[str]) -> Re
     return (record(message, Kind.CALLBACK_FAILED, event=event, detail=message.error),)
 
 
+_LISTENER = r"User provided listener \S{0,500} failed on"
+_CALLBACK = r"(?P<callback>Assigned|Revoked|Lost)"
 # Up to Kafka 3.6 the coordinator called the listener itself, and the consumer was one class.
-INVOKER = RuleSet(
+INVOKER = rule_set(
     ("ConsumerRebalanceListenerInvoker", "ConsumerCoordinator"),
     (
-        rule(r"Adding newly assigned partitions: ?(?P<partitions>.*)", _emit_callback(Kind.ASSIGN_BEGIN)),
-        rule(r"Revoke previously assigned partitions ?(?P<partitions>.*)", _emit_callback(Kind.REVOKE_BEGIN)),
+        (r"Adding newly assigned partitions: ?(?P<partitions>.*)", _emit_callback(Kind.ASSIGN_BEGIN)),
+        (r"Revoke previously assigned partitions ?(?P<partitions>.*)", _emit_callback(Kind.REVOKE_BEGIN)),
         # Up to Kafka 2.3.
-        rule(r"Setting newly assigned partitions:? \[?(?P<partitions>[^\]]*)", _emit_callback(Kind.ASSIGN_BEGIN)),
-        rule(r"Revoking previously assigned partitions \[(?P<partitions>[^\]]*)", _emit_callback(Kind.REVOKE_BEGIN)),
-        rule(r"Lost previously assigned partitions ?(?P<partitions>.*)", _emit_callback(Kind.LOST_BEGIN)),
-        rule(
-            r"User provided listener \S{0,500} failed on invocation of onPartitions(?P<callback>Assigned|Revoked|Lost) "
-            r"for partitions (?P<partitions>.*)",
-            _read_listener_error,
-        ),
-        rule(  # up to Kafka 2.3
-            r"User provided listener \S{0,500} failed on partition (?P<callback>assignment|revocation)",
-            _read_older_listener_error,
-        ),
+        (r"Setting newly assigned partitions:? \[?(?P<partitions>[^\]]*)", _emit_callback(Kind.ASSIGN_BEGIN)),
+        (r"Revoking previously assigned partitions \[(?P<partitions>[^\]]*)", _emit_callback(Kind.REVOKE_BEGIN)),
+        (r"Lost previously assigned partitions ?(?P<partitions>.*)", _emit_callback(Kind.LOST_BEGIN)),
+        (rf"{_LISTENER} invocation of onPartitions{_CALLBACK} for partitions (?P<partitions>.*)", _read_listener_error),
+        # Up to Kafka 2.3.
+        (rf"{_LISTENER} partition (?P<callback>assignment|revocation)", _read_older_listener_error),
         *ignore(r"The pause flag in partitions "),
     ),
 )
@@ -159,16 +155,16 @@ def _read_subscription(message: JavaMessage, match: re.Match[str]) -> Records | 
     return (record(message, Kind.SUBSCRIBED, topics=topics[:-1] if message.cut else topics),)
 
 
-_APPLICATION = (
-    rule(r"Subscribed to topic\(s\):(?P<topics>(?: [\w.-]+(?:, [\w.-]+)*,?)?)(?P<rest>[^\n]*)", _read_subscription),
-    rule(r"Subscribed to pattern: '(?P<detail>.*)'", Kind.SUBSCRIBED),
-    rule(r"Subscribing to regular expression (?P<detail>.*)", Kind.SUBSCRIBED),
-    rule(r"Unsubscribed all topics or patterns", Kind.UNSUBSCRIBED),
-    rule(r"Kafka consumer has been closed", Kind.CLOSE_END),
-    rule(r"Synchronous auto-commit of offsets .*? failed: (?P<detail>[^\n]*)", emit_error(Kind.COMMIT_FAILED)),
-    rule(r"Synchronous auto-commit failed(?P<detail>)", emit_error(Kind.COMMIT_FAILED)),
-    rule(r"Offset commit with offsets .* failed(?P<detail>)", emit_error(Kind.COMMIT_FAILED)),
-    rule(r"(?P<detail>Consumer attempted to leave the group but couldn't complete it)", Kind.ERROR),
+_APPLICATION: tuple[Row, ...] = (
+    (r"Subscribed to topic\(s\):(?P<topics>(?: [\w.-]+(?:, [\w.-]+)*,?)?)(?P<rest>[^\n]*)", _read_subscription),
+    (r"Subscribed to pattern: '(?P<detail>.*)'", Kind.SUBSCRIBED),
+    (r"Subscribing to regular expression (?P<detail>.*)", Kind.SUBSCRIBED),
+    (r"Unsubscribed all topics or patterns", Kind.UNSUBSCRIBED),
+    (r"Kafka consumer has been closed", Kind.CLOSE_END),
+    (r"Synchronous auto-commit of offsets .*? failed: (?P<detail>[^\n]*)", emit_error(Kind.COMMIT_FAILED)),
+    (r"Synchronous auto-commit failed(?P<detail>)", emit_error(Kind.COMMIT_FAILED)),
+    (r"Offset commit with offsets .* failed(?P<detail>)", emit_error(Kind.COMMIT_FAILED)),
+    (r"(?P<detail>Consumer attempted to leave the group but couldn't complete it)", Kind.ERROR),
 )
 
 
@@ -177,28 +173,28 @@ def _read_leave_on_close(message: JavaMessage, _match: re.Match[str]) -> Records
     return record(message, Kind.CLOSE_BEGIN), record(message, Kind.LEFT)
 
 
-ASYNC_CONSUMER = RuleSet(
+ASYNC_CONSUMER = rule_set(
     ("AsyncKafkaConsumer",),
     (
         *_APPLICATION,
-        rule(r"Sending synchronous auto-commit on closing", Kind.CLOSE_BEGIN),
-        rule(r"Stop finding coordinator during consumer close", Kind.CLOSE_BEGIN),
-        rule(r"Completed leaving the group", _read_leave_on_close),
+        (r"Sending synchronous auto-commit on closing", Kind.CLOSE_BEGIN),
+        (r"Stop finding coordinator during consumer close", Kind.CLOSE_BEGIN),
+        (r"Completed leaving the group", _read_leave_on_close),
     ),
 )
-CLASSIC_CONSUMER = RuleSet(("ClassicKafkaConsumer", "LegacyKafkaConsumer", "KafkaConsumer"), _APPLICATION)
+CLASSIC_CONSUMER = rule_set(("ClassicKafkaConsumer", "LegacyKafkaConsumer", "KafkaConsumer"), _APPLICATION)
 
-BACKGROUND = RuleSet(
+BACKGROUND = rule_set(
     ("CoordinatorRequestManager", "CommitRequestManager"),
     (
-        rule(r"Discovered group coordinator ", Kind.COORDINATOR_FOUND),
-        rule(
+        (r"Discovered group coordinator ", Kind.COORDINATOR_FOUND),
+        (
             r"Group coordinator .{0,300}? is unavailable or invalid due to cause: (?P<detail>.{0,400}?)\. Rediscovery",
             Kind.COORDINATOR_LOST,
         ),
-        rule(r"Asynchronous auto-commit of offsets .*? failed: (?P<detail>[^\n]*)", emit_error(Kind.COMMIT_FAILED)),
-        rule(r"Auto-commit of offsets .* failed(?P<detail>)$", emit_error(Kind.COMMIT_FAILED)),
-        rule(r"OffsetCommit failed (?P<detail>[^\n]*)", emit_error(Kind.COMMIT_FAILED)),
+        (r"Asynchronous auto-commit of offsets .*? failed: (?P<detail>[^\n]*)", emit_error(Kind.COMMIT_FAILED)),
+        (r"Auto-commit of offsets .* failed(?P<detail>)$", emit_error(Kind.COMMIT_FAILED)),
+        (r"OffsetCommit failed (?P<detail>[^\n]*)", emit_error(Kind.COMMIT_FAILED)),
     ),
 )
 
@@ -232,12 +228,12 @@ def _add_pid(message: JavaMessage, settings: dict[str, str]) -> dict[str, str]:
     return {**settings, "pid": message.pid} if message.pid else settings
 
 
-PROCESS = RuleSet(
+PROCESS = rule_set(
     ("AbstractConfig", "ConsumerConfig", "AppInfoParser"),
     (
-        rule(r"ConsumerConfig values:", _read_start),
-        rule(r"Kafka version ?: (?P<version>[\w.+-]{1,60})", _read_version),
-        rule(r"App info kafka\.consumer for (?P<client_id>.{1,300}) unregistered", emit(Kind.CLOSE_END, thread="app")),
+        (r"ConsumerConfig values:", _read_start),
+        (r"Kafka version ?: (?P<version>[\w.+-]{1,60})", _read_version),
+        (r"App info kafka\.consumer for (?P<client_id>.{1,300}) unregistered", emit(Kind.CLOSE_END, thread="app")),
     ),
 )
 """Without the client's prefix: version and end of a consumer are logged without the group."""

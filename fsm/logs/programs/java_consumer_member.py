@@ -14,14 +14,13 @@ from fsm.logs.programs.java_messages import (
     ID,
     JavaMessage,
     Records,
-    RuleSet,
     emit,
     emit_error,
     error_name,
     ignore,
     partitions,
     record,
-    rule,
+    rule_set,
 )
 from fsm.trace import Kind, Partition
 
@@ -143,25 +142,24 @@ _WITH_EPOCH = rf"Member (?P<member_id>{ID}) with epoch (?P<epoch>{EPOCH})"
 _LISTENER = r"ConsumerRebalanceListener\.onPartitions(?P<callback>Assigned|Revoked|Lost)"
 _TARGET = r"updated(?: its target assignment)? from LocalAssignment\{.*? to LocalAssignment\{"
 
-MEMBERSHIP = RuleSet(
+# fmt: off
+MEMBERSHIP = rule_set(
     ("ConsumerMembershipManager", "MembershipManagerImpl"),
     (
-        rule(rf"{_WITH_EPOCH} transitioned from (?P<state>[A-Z_]{{1,40}}) to (?P<next>[A-Z_]{{1,40}})\.", _read_step),
-        rule(r"Reconciling assignment with local epoch ", read_reconciling),
-        rule(r"Revoking previously assigned partitions (.*)", _read_revoke_decision),
-        rule(rf"Member (?P<member_id>{ID}) {_TARGET}", Kind.TARGET),
-        rule(r"Target assignment updated from ", Kind.TARGET),
-        rule(
-            rf"The {_LISTENER} method completed (?:successfully|with an error \((?P<error>.*)\));", _read_callback_end
-        ),
-        rule(rf"{_WITH_EPOCH} generated the heartbeat to leave", Kind.LEAVE_SENT),
-        rule(rf"{_WITH_EPOCH} received a (?:successful|failed) response to the heartbeat to leave", Kind.LEFT),
-        rule(r"Auto-commit request before reconciling new assignment failed", _read_commit_error),
-        rule(r"Reconciliation failed", _read_reconciliation_error),
-        rule(r"(?P<detail>Interrupting reconciliation that is not relevant anymore.*)", Kind.ERROR),
-        rule(rf"{_WITH_EPOCH} (?P<detail>got fenced .*)", Kind.ERROR),
-        rule(rf"{_WITH_EPOCH} (?P<detail>(?:got fatal error|was leaving the group with state) .*)", Kind.ERROR),
-        rule(r"(?P<detail>Heartbeat to leave group cannot be sent .*)", Kind.ERROR),
+        (rf"{_WITH_EPOCH} transitioned from (?P<state>[A-Z_]{{1,40}}) to (?P<next>[A-Z_]{{1,40}})\.", _read_step),
+        (r"Reconciling assignment with local epoch ", read_reconciling),
+        (r"Revoking previously assigned partitions (.*)", _read_revoke_decision),
+        (rf"Member (?P<member_id>{ID}) {_TARGET}", Kind.TARGET),
+        (r"Target assignment updated from ", Kind.TARGET),
+        (rf"The {_LISTENER} method completed (?:successfully|with an error \((?P<error>.*)\));", _read_callback_end),
+        (rf"{_WITH_EPOCH} generated the heartbeat to leave", Kind.LEAVE_SENT),
+        (rf"{_WITH_EPOCH} received a (?:successful|failed) response to the heartbeat to leave", Kind.LEFT),
+        (r"Auto-commit request before reconciling new assignment failed", _read_commit_error),
+        (r"Reconciliation failed", _read_reconciliation_error),
+        (r"(?P<detail>Interrupting reconciliation that is not relevant anymore.*)", Kind.ERROR),
+        (rf"{_WITH_EPOCH} (?P<detail>got fenced .*)", Kind.ERROR),
+        (rf"{_WITH_EPOCH} (?P<detail>(?:got fatal error|was leaving the group with state) .*)", Kind.ERROR),
+        (r"(?P<detail>Heartbeat to leave group cannot be sent .*)", Kind.ERROR),
         *ignore(
             r"Member \S{0,300} with epoch \S{1,12} transitioned to ",
             r"Member \S{0,300} will (?:re)?join the group ",
@@ -195,34 +193,25 @@ MEMBERSHIP = RuleSet(
 
 _FAILED = r"ConsumerGroupHeartbeatRequest failed"
 
-HEARTBEATS = RuleSet(
+HEARTBEATS = rule_set(
     ("ConsumerHeartbeatRequestManager",),
     (
-        rule(r"Consumer poll timeout has expired", Kind.POLL_EXPIRED),
-        rule(r"Time between subsequent calls to poll\(\) was longer .* Member (?P<member_id>\S+)", Kind.POLL_LATE),
-        rule(
-            rf"{_FAILED} because member (?P<member_id>{ID}) is unknown",
-            emit(Kind.FENCED, detail="UNKNOWN_MEMBER_ID"),
-        ),
-        rule(
-            rf"{_FAILED} for member (?P<member_id>{ID}) because epoch (?P<epoch>{EPOCH}) is fenced",
-            emit(Kind.FENCED, detail="FENCED_MEMBER_EPOCH"),
-        ),
-        rule(rf"{_FAILED} because of (?P<detail>[A-Z_]{{1,60}}):", Kind.ERROR),
-        rule(rf"{_FAILED} for member (?P<member_id>{ID}) with state \S+ due to (?P<detail>[A-Z_]+):", Kind.ERROR),
-        rule(rf"{_FAILED} due to unreleased instance id ", emit(Kind.FATAL, detail="UNRELEASED_INSTANCE_ID")),
-        rule(rf"{_FAILED} due to fenced instance id ", emit(Kind.FATAL, detail="FENCED_INSTANCE_ID")),
-        rule(rf"{_FAILED} due to group authorization failure", emit(Kind.FATAL, detail="GROUP_AUTHORIZATION_FAILED")),
-        rule(
-            rf"{_FAILED} due to unsupported (?:version|protocol field) ", emit(Kind.FATAL, detail="UNSUPPORTED_VERSION")
-        ),
-        rule(rf"{_FAILED} due to (?:unexpected error |fatal error: )?(?P<detail>.*)", emit_error(Kind.FATAL)),
-        rule(
-            r"ConsumerGroupHeartbeatRequest regex resolution not supported",
-            emit(Kind.FATAL, detail="UNSUPPORTED_VERSION"),
-        ),
-        rule(r"Member (?P<member_id>\S+) received heartbeat interval (?P<interval>\d+)ms", _read_interval),
-        rule(r"ConsumerGroupHeartbeatRequest responded successfully", _read_leave_answer),
+        (r"Consumer poll timeout has expired", Kind.POLL_EXPIRED),
+        (r"Time between subsequent calls to poll\(\) was longer .* Member (?P<member_id>\S+)", Kind.POLL_LATE),
+        (rf"{_FAILED} because member (?P<member_id>{ID}) is unknown", emit(Kind.FENCED, detail="UNKNOWN_MEMBER_ID")),
+        (rf"{_FAILED} for member (?P<member_id>{ID}) because epoch (?P<epoch>{EPOCH}) is fenced",
+         emit(Kind.FENCED, detail="FENCED_MEMBER_EPOCH")),
+        (rf"{_FAILED} because of (?P<detail>[A-Z_]{{1,60}}):", Kind.ERROR),
+        (rf"{_FAILED} for member (?P<member_id>{ID}) with state \S+ due to (?P<detail>[A-Z_]+):", Kind.ERROR),
+        (rf"{_FAILED} due to unreleased instance id ", emit(Kind.FATAL, detail="UNRELEASED_INSTANCE_ID")),
+        (rf"{_FAILED} due to fenced instance id ", emit(Kind.FATAL, detail="FENCED_INSTANCE_ID")),
+        (rf"{_FAILED} due to group authorization failure", emit(Kind.FATAL, detail="GROUP_AUTHORIZATION_FAILED")),
+        (rf"{_FAILED} due to unsupported (?:version|protocol field) ", emit(Kind.FATAL, detail="UNSUPPORTED_VERSION")),
+        (rf"{_FAILED} due to (?:unexpected error |fatal error: )?(?P<detail>.*)", emit_error(Kind.FATAL)),
+        (r"ConsumerGroupHeartbeatRequest regex resolution not supported",
+         emit(Kind.FATAL, detail="UNSUPPORTED_VERSION")),
+        (r"Member (?P<member_id>\S+) received heartbeat interval (?P<interval>\d+)ms", _read_interval),
+        (r"ConsumerGroupHeartbeatRequest responded successfully", _read_leave_answer),
         *ignore(
             rf"{_FAILED} because the group coordinator ",
             rf"{_FAILED} because of (?:the retriable|unexpected) exception",
@@ -231,11 +220,12 @@ HEARTBEATS = RuleSet(
     ),
 )
 
-REQUESTS = RuleSet(
+REQUESTS = rule_set(
     ("NetworkClient",),
     (
-        rule(r"Sending CONSUMER_GROUP_HEARTBEAT request ", _read_request),
-        rule(r"Received CONSUMER_GROUP_HEARTBEAT response ", _read_request),
-        rule(r"Cancelled in-flight CONSUMER_GROUP_HEARTBEAT request ", _read_abandoned),
+        (r"Sending CONSUMER_GROUP_HEARTBEAT request ", _read_request),
+        (r"Received CONSUMER_GROUP_HEARTBEAT response ", _read_request),
+        (r"Cancelled in-flight CONSUMER_GROUP_HEARTBEAT request ", _read_abandoned),
     ),
 )
+# fmt: on

@@ -1,8 +1,8 @@
 """Shared by the formats of Kafka's Java programs: rules from messages to records, partition lists, error names.
 
-A rule is a pattern for the beginning of a message and its meaning: a kind of record, or a function that returns the
-records, which are empty for ignored messages. The client's rules are looked up by logger and first word, so that order
-only matters among those.
+A rule is a pattern for the beginning of a message and its meaning: a kind of record, a function that returns the
+records, or None for an ignored message. The client's rules are looked up by logger and first word, so that order only
+matters among those.
 """
 
 from __future__ import annotations
@@ -159,16 +159,27 @@ class RuleSet(NamedTuple):
     rules: tuple[Rule, ...]
 
 
-def rule(pattern: str, meaning: Kind | Build, flags: re.RegexFlag = re.ASCII) -> Rule:
-    return Rule(re.compile(pattern, flags), emit(meaning) if isinstance(meaning, Kind) else meaning)
+Row = tuple[str, Kind | Build | None]
 
 
-def no_records(_message: JavaMessage, _match: re.Match[str]) -> Records:
+def compile_rules(rows: Iterable[Row], flags: re.RegexFlag = re.ASCII, **fields: Any) -> tuple[Rule, ...]:
+    """The rules of these rows. Records of rows that only tell their kind have these fields."""
+    return tuple(
+        Rule(re.compile(pattern, flags), emit(meaning, **fields) if isinstance(meaning, Kind) else meaning or _ignore)
+        for pattern, meaning in rows
+    )
+
+
+def _ignore(_message: JavaMessage, _match: re.Match[str]) -> Records:
     return NO_BEARING
 
 
-def ignore(*patterns: str) -> tuple[Rule, ...]:
-    return tuple(rule(pattern, no_records) for pattern in patterns)
+def rule_set(loggers: tuple[str, ...], rows: Iterable[Row]) -> RuleSet:
+    return RuleSet(loggers, compile_rules(rows))
+
+
+def ignore(*patterns: str) -> tuple[Row, ...]:
+    return tuple((pattern, None) for pattern in patterns)
 
 
 def first_word(message: str) -> str:
