@@ -37,17 +37,22 @@ class Client:
 
     name: str
     """The client's value of `--format`."""
-    marks: tuple[bytes, ...]
-    """Every relevant line contains at least one of these. They are found by a fast byte search, so they should be rare
-    in the lines of other programs. JSON must not escape them: ASCII, no quotes, backslashes or slashes."""
+    own_marks: tuple[bytes, ...]
+    """The `marks` that no other program uses, and by which lines are recognised as this client's."""
     understand: Callable[[Message], Sequence[TraceRecord] | None]
     """Returns the records of a message, `()` if the message is irrelevant, None if it should have been understood but
     was not. The message may come from any program; logger and thread may be missing. `NO_BEARING` means that messages
     which differ only in their digits are irrelevant, too; the caller does not ask again."""
     facts: ClientFacts | None = None
     """Properties of its logging; None if it has no consumers."""
-    everyday: frozenset[bytes] = frozenset()
-    """The marks that other programs use, too: on their own they do not identify a line as this client's."""
+    everyday_marks: tuple[bytes, ...] = ()
+    """The `marks` that other programs use, too."""
+
+    @property
+    def marks(self) -> tuple[bytes, ...]:
+        """Every relevant line contains at least one of these. They are found by a fast byte search, so they should be
+        rare in the lines of other programs. JSON must not escape them: ASCII, no quotes, backslashes or slashes."""
+        return self.own_marks + self.everyday_marks
 
 
 class Header(Protocol):

@@ -447,7 +447,7 @@ def marks_of(clients: tuple[Client, ...]) -> Words:
 
 def signs_of(clients: Sequence[Client]) -> Words:
     """A search for the marks of these clients that no other program uses."""
-    return words(*(mark for client in clients for mark in client.marks if mark not in client.everyday))
+    return words(*(mark for client in clients for mark in client.own_marks))
 
 
 @lru_cache(maxsize=256)
@@ -456,7 +456,7 @@ def _words_of_own(clients: tuple[Client, ...], others: tuple[Client, ...]) -> tu
     common = frozenset(mark for one in others for mark in one.marks)
     owners: dict[bytes, list[Client]] = {}
     for client in clients:
-        for mark in set(client.marks) - client.everyday - common:
+        for mark in set(client.own_marks) - common:
             owners.setdefault(mark, []).append(client)
     return words(*sorted(owners)), owners
 

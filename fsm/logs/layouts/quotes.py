@@ -34,7 +34,7 @@ def find_strange(names: frozenset[str], formats: tuple[Format, ...]) -> Strange:
     """The words of clients that do not print in a known layout, which is that of the clients `names`."""
     related = find_related(names, [one for one in formats if one.client is None])
     strange = [one.client for one in formats if one.client is not None and one.name not in names]
-    others = (mark for one in strange if one.name not in related for mark in set(one.marks) - one.everyday)
+    others = (mark for one in strange if one.name not in related for mark in one.own_marks)
     return Strange(marks_of(tuple(one for one in strange if one.name in related)), words(*sorted(others)))
 
 

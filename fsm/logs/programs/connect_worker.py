@@ -322,15 +322,12 @@ CLIENT = Client(
         b"Graceful stop of task ",
         b"Kafka Connect worker initializing",
         b"Producer clientId=connector-producer-",
-        b"Stopping connector ",
-        b"Stopping task ",
         b"Task{id=",
         b"Worker clientId=",
         b"WorkerConnector{id=",
-        b"connectors",
     ),
     understand,
-    everyday=frozenset({b"Stopping connector ", b"Stopping task ", b"connectors"}),
+    everyday_marks=(b"Stopping connector ", b"Stopping task ", b"connectors"),
 )
 
 _NEEDLES = tuple(f".{name}".encode() for name in RULES)

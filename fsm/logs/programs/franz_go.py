@@ -236,29 +236,21 @@ def understand(message: Message) -> Records | None:
 CLIENT = Client(
     FACTS.name,
     (
-        b"group lifecycle",
-        b"joining group",
-        b"member_id",
         b"UnknownMemberID",
         b"join group failed",
         b"sync group failed",
         b"group session begun",
-        b"onRevoke",
         b"revoking prior assigned partitions",
         b"heartbeat errored",
         b"heartbeat hit retryable error",
-        b"heartbeating",
         b"group manage loop errored",
         b"and sync loop errored",
         b"assigning partitions",
         b"quitting heartbeat loop",
-        b"leaving group",
         b"unable to commit offset",
         b"UnreleasedInstanceID after",
     ),
     understand,
     FACTS,
-    everyday=frozenset(
-        {b"group lifecycle", b"joining group", b"member_id", b"onRevoke", b"heartbeating", b"leaving group"}
-    ),
+    everyday_marks=(b"group lifecycle", b"joining group", b"member_id", b"onRevoke", b"heartbeating", b"leaving group"),
 )

@@ -128,19 +128,13 @@ _BEGINNINGS = tuple(f"{text} " for text in _MESSAGES if text not in _GENERIC)
 CLIENT = Client(
     FACTS.name,
     (
-        b"Starting",
-        b"Stopped",
         b"[Consumer] ",  # a namespace is part of the message
         b"[ConsumerGroup] ",
-        b"[Runner] ",
         b"Consumer has joined the group",
         b"Consumer group received unsubscribed topics",
-        b"Received assignment",
-        b"re-joining",
         b"consumer not running, exiting",
-        b"Crash: ",
     ),
     understand,
     FACTS,
-    everyday=frozenset({b"Starting", b"Stopped", b"[Runner] ", b"Received assignment", b"re-joining", b"Crash: "}),
+    everyday_marks=(b"Starting", b"Stopped", b"[Runner] ", b"Received assignment", b"re-joining", b"Crash: "),
 )

@@ -79,15 +79,11 @@ def understand(message: Message) -> Records | None:
 CLIENT = Client(
     FACTS.name,
     (
-        b"Initializing new client",
-        b"coordinator for ",
         b" added subscription to ",
         b" closed dead subscription to ",
         b" lost ownership of ",
-        b" released",
-        b"Closing Client",
     ),
     understand,
     FACTS,
-    everyday=frozenset({b"Initializing new client", b"coordinator for ", b" released", b"Closing Client"}),
+    everyday_marks=(b"Initializing new client", b"coordinator for ", b" released", b"Closing Client"),
 )
