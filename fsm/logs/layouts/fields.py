@@ -149,7 +149,8 @@ def fill(template: str, arguments: object) -> str:
 
 
 def text_of(value: object) -> str:
-    """A scalar as text; empty for None and booleans."""
+    """A scalar as text; empty for None and booleans. Lone surrogates, which JSON can spell, cannot be encoded: they are
+    replaced."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, bool) or value is None:

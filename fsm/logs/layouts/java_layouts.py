@@ -157,20 +157,13 @@ def _parse_json(line: str) -> dict[str, Any]:
 
 
 def _get_text(fields: dict[str, Any], name: str) -> str:
-    """The field as text, with a dotted name or in nested objects; empty if it is missing or not a string."""
+    """The field as text, with a dotted name or in nested objects; empty if it is missing or neither text nor number."""
     value: Any = fields.get(name)
     if value is None:
         value = fields
         for part in name.split("."):
             value = value.get(part) if isinstance(value, dict) else None
-    if type(value) is int and abs(value) < 1 << 63:
-        return str(value)
-    return _make_writable(value) if isinstance(value, str) else ""
-
-
-def _make_writable(text: str) -> str:
-    """Replaces lone surrogates, which JSON can spell but which cannot be encoded in UTF-8."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+    return text_of(value)
 
 
 Layout = Callable[[str, tzinfo], Message | None]

@@ -71,21 +71,11 @@ def parse_message(message: Message) -> JavaMessage:
             break
     if not prefix.client and text.startswith("["):
         text = _CONTEXT.sub("", text, count=1)
-    client, group, client_id, instance_id = prefix
+    client, group, client_id, instance = prefix
     thread = _classify_thread(message.thread, group) if message.thread else ""
     logger = _get_class_name(message.logger)
     return JavaMessage(
-        message.ts_ms,
-        logger,
-        text,
-        message.error,
-        thread,
-        message.pid,
-        client,
-        group,
-        client_id,
-        instance_id,
-        message.cut,
+        message.ts_ms, logger, text, message.error, thread, message.pid, client, group, client_id, instance, message.cut
     )
 
 

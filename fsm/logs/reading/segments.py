@@ -16,8 +16,6 @@ from typing import Any
 
 from fsm.errors import InputError
 from fsm.logs import Format
-from fsm.logs.layouts.layout import Description
-from fsm.logs.layouts.learned import Guess
 from fsm.logs.programs.consumer_offsets import RECORD
 from fsm.logs.reading.entries import Entry
 from fsm.protocol.record_batches import BEFORE_LENGTH, HEAD, MAGIC, LogRecord, read_batches
@@ -42,8 +40,6 @@ class SegmentReader:
         self.file = file
         self.formats = (RECORD,) if RECORD in formats else ()
         self.lines = 0
-        self.layouts: tuple[Description, ...] = ()
-        self.guesses: tuple[Guess, ...] = ()
 
     def entries(self) -> Iterator[Entry]:
         """An entry for each record, except transaction markers.
