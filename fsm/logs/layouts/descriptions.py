@@ -94,25 +94,24 @@ def describe(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...], 
         peeled is not None and (layout.begins(peeled.text) or bool(CONTINUES(peeled.text.encode("utf-8", "replace"))))
         for peeled in looks
     ]
-    example, lost, understood = "", set[str](), set[str]()
-    order: list[int] = []
-    thread = logger = False
     marked = find_marked(some, clients)
-    for line in map(some.__getitem__, marked[:: max(1, len(marked) // MOST_SAMPLES)]):
-        found = layout.message(line, layout.clock.zone)
-        if found is None:
-            continue
-        message, missing = found
-        understood |= {one.name for one in clients if one.name not in understood and one.understand(message)}
-        example = example or line
-        lost |= missing
-        thread, logger = thread or bool(message.thread), logger or bool(message.logger)
-        order.append(message.ts_ms)
+    tried = [some[i] for i in marked[:: max(1, len(marked) // MOST_SAMPLES)]]
+    read = [(line, *found) for line in tried if (found := layout.message(line, layout.clock.zone)) is not None]
+    messages = [message for _, message, _ in read]
+    understood = frozenset(one.name for one in clients if any(map(one.understand, messages)))
+    order = [message.ts_ms for message in messages]
+    example = next((line for line, _, _ in read), "")
+    lost = set[str]().union(*(missing for _, _, missing in read))
     if layout.frames:
         inner = (layout.look(line) for line in some)
         cut = cut or are_cut([peeled.text.encode("utf-8", "replace") for peeled in inner if peeled is not None])
-    whole = not any(isinstance(frame, Found) for frame in layout.frames)
-    lost |= {n for n, has in (("thread", thread), ("logger", logger), (ENDS, not cut), (GAPS, whole)) if not has}
+    has = {
+        "thread": any(message.thread for message in messages),
+        "logger": any(message.logger for message in messages),
+        ENDS: not cut,
+        GAPS: not any(isinstance(frame, Found) for frame in layout.frames),
+    }
+    lost |= {name for name in has if not has[name]}
     if sum(map(bool, order)) > len(order) / 2:  # the first line of a message may precede the one with its time
         lost -= {"time"}
     if sum(bool(ms % 1000) for ms in order) > _MOST_FRACTIONS * len(order):  # a time may end in a whole second
@@ -134,7 +133,7 @@ def describe(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...], 
             tuple(sorted(lost)),
             is_reversed,
         ),
-        understood=frozenset(understood),
+        understood=understood,
     )
 
 

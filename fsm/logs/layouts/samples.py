@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
-from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -249,9 +248,8 @@ def _falls(block: bytes, clock: stamps.Clock) -> bool:
     first, last = (next(_read_times(block, some, clock), 0) for some in (starts, starts[::-1]))
     if last >= first:
         return False
-    if not do_fall(list(_read_times(block, starts, clock))):
-        return False
-    return not are_ties_in_order(block.decode("utf-8", "replace").split("\n"))
+    falls = do_fall(list(_read_times(block, starts, clock)))
+    return falls and not are_ties_in_order(block.decode("utf-8", "replace").split("\n"))
 
 
 def _read_times(block: bytes, starts: Sequence[int], clock: stamps.Clock) -> Iterator[int]:
