@@ -93,8 +93,6 @@ NOTHING = Learned((), (), None, ())
 
 def learn_file(file: str, packed: bool, formats: Sequence[Format]) -> Learned:
     """The layouts of the messages of these formats' clients in a file, beyond the known layouts."""
-    if not any(one.client for one in formats):
-        return NOTHING
     try:
         status = Path(file).stat()
     except OSError:
@@ -103,9 +101,7 @@ def learn_file(file: str, packed: bool, formats: Sequence[Format]) -> Learned:
     if key not in _learned:
         if len(_learned) >= _MOST_KEPT:
             del _learned[next(iter(_learned))]
-        _learned[key] = _learn_file(
-            file, status.st_size, min(max(0, status.st_mtime_ns // 1_000_000), _LATEST_MS), packed, formats
-        )
+        _learned[key] = _learn_file(file, status.st_size, status.st_mtime_ns // 1_000_000, packed, formats)
     return _learned[key]
 
 
@@ -114,12 +110,14 @@ _learned: dict[tuple[object, ...], Learned] = {}
 
 
 def _learn_file(file: str, size: int, modified_ms: int, packed: bool, formats: Sequence[Format]) -> Learned:
+    if not any(one.client for one in formats):
+        return NOTHING
     try:
         with open_packed(file) if packed else Path(file).open("rb", buffering=0) as opened:
             handle = DamageTolerant(opened if packed else SizeLimited(opened, size))
             blocks = _trim_lines(_read_in_order(handle) if packed else _read_spread(handle, size))
             tail = b"" if packed else _read_tail(file, size)
-            learned = _learn_blocks(blocks, tail, modified_ms, formats)
+            learned = _learn_blocks(blocks, tail, min(max(0, modified_ms), _LATEST_MS), formats)
     except READ_ERRORS:
         return NOTHING
     all_clients = tuple(one.client for one in formats if one.client is not None)
@@ -128,15 +126,11 @@ def _learn_file(file: str, size: int, modified_ms: int, packed: bool, formats: S
 
 def learn_beginning(file: str, size: int, modified_ms: int, formats: Sequence[Format]) -> Learned:
     """`learn_file` for a plain file at an earlier size and modification time."""
-    if not any(one.client for one in formats):
-        return NOTHING
-    return _learn_file(file, size, min(max(0, modified_ms), _LATEST_MS), False, formats)
+    return _learn_file(file, size, modified_ms, False, formats)
 
 
 def learn_bytes(data: bytes, modified_ms: int, formats: Sequence[Format]) -> Learned:
     """`learn_file` for a text in memory."""
-    if not any(one.client for one in formats):
-        return NOTHING
     return _learn_blocks(_trim_lines(_read_in_order(open_bytes(data))), data[-BLOCK:], modified_ms, formats)
 
 
