@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from datetime import UTC, tzinfo
-from functools import cache, lru_cache
+from functools import lru_cache
 from os import SEEK_END
 from pathlib import Path
 from typing import Any
@@ -217,11 +217,6 @@ class PieceSummary:
         return self.not_understood + self.suspects
 
 
-@cache
-def _signs(names: frozenset[str]) -> Words:
-    return signs_of(tuple(client for client in clients() if client.name in names))
-
-
 def _find_change(data: bytes) -> re.Match[bytes] | None:
     """The word for a change of ownership or membership in a line."""
     return _OWNERSHIP.search(data, 0, _SEARCH_LENGTH)
@@ -330,7 +325,8 @@ def _take_all(found: Iterable[Parsed], signs: Words, summary: PieceSummary, reco
 
 def signs_of_formats(formats: Iterable[Format]) -> Words:
     """The words by which lines of these formats' clients are recognised."""
-    return _signs(frozenset(one.name for one in formats))
+    names = {one.name for one in formats}
+    return signs_of([client for client in clients() if client.name in names])
 
 
 class SourceRecords:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
