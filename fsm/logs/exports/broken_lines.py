@@ -50,7 +50,6 @@ class Folded(NamedTuple):
     """Wrapped lines end with a blank."""
 
     def begins(self, row: Sequence[bytes], line: bytes) -> bool:
-        """See `Wrapped.begins`."""
         (quote, text), (above, before) = _split_quote(_decode(line)), _split_quote(_decode(row[-1]))
         return quote != above or not self.is_continuation(before, text) or _has_stamp(text.encode())
 
@@ -84,7 +83,6 @@ class Hanging(NamedTuple):
     """The position of the messages, up to which their other lines are blank."""
 
     def begins(self, _row: Sequence[bytes], line: bytes) -> bool:
-        """See `Wrapped.begins`."""
         return bool(line[: self.level].strip())
 
     def rows(self, text: bytes) -> list[bytes]:
@@ -126,7 +124,6 @@ class Reversed(NamedTuple):
     """A first line has its timestamp within this many characters."""
 
     def begins(self, row: Sequence[bytes], _line: bytes) -> bool:
-        """See `Wrapped.begins`."""
         return _has_stamp(row[-1][: self.within])
 
     def rows(self, text: bytes) -> list[bytes]:
@@ -141,7 +138,6 @@ class JobLog(NamedTuple):
     """The prefix of every part of a line except the first one."""
 
     def begins(self, _row: Sequence[bytes], line: bytes) -> bool:
-        """See `Wrapped.begins`."""
         return self.part.match(line) is None
 
     def rows(self, text: bytes) -> list[bytes]:
@@ -157,7 +153,6 @@ class Aligned(NamedTuple):
     """The position of the bar after each column, and the end of the last column."""
 
     def begins(self, row: Sequence[bytes], _line: bytes) -> bool:
-        """See `Wrapped.begins`."""
         above = _decode(row[-1])
         return not any(above[end - 1 : end] == "+" for end in self.ends)
 
@@ -183,7 +178,6 @@ class Bulk(NamedTuple):
     action: re.Pattern[bytes]
 
     def begins(self, _row: Sequence[bytes], _line: bytes) -> bool:
-        """See `Wrapped.begins`."""
         return True
 
     def rows(self, text: bytes) -> list[bytes]:
@@ -197,7 +191,6 @@ class Mail(NamedTuple):
     breaks: bytes = b"="
 
     def begins(self, row: Sequence[bytes], _line: bytes) -> bool:
-        """See `Wrapped.begins`."""
         return not row[-1].rstrip(b"\r").endswith(self.breaks)
 
     def rows(self, text: bytes) -> list[bytes]:
@@ -212,7 +205,6 @@ class Stamped(NamedTuple):
     """Of the lines with a time."""
 
     def begins(self, _row: Sequence[bytes], line: bytes) -> bool:
-        """See `Wrapped.begins`."""
         return len(line) <= self.longest and stamps.ANY.fullmatch(_decode(line).strip(" \t[]")) is not None
 
     def rows(self, text: bytes) -> list[bytes]:
@@ -222,6 +214,7 @@ class Stamped(NamedTuple):
 
 
 Broken = Boxed | Stamped | Hanging | Wrapped | Folded | Reversed | JobLog | Aligned | Bulk | Mail
+"""Each tells by `begins` whether a line is the first of a row, and makes the lines of a row by `rows`."""
 
 
 class _Text:
