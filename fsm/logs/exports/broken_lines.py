@@ -117,32 +117,26 @@ def _split_place(line: str) -> tuple[str, str]:
 _PLACE = re.compile(r"[\w./<>-]{1,200}\.\w{1,5}:\d{1,6}", re.ASCII)
 
 
-class Reversed(NamedTuple):
+class Reversed:
     """All lines in reverse order, not only entries, as printed by `tac`."""
 
-    within: int
-    """A first line has its timestamp within this many characters."""
-
     def begins(self, row: Sequence[bytes], _line: bytes) -> bool:
-        return _has_stamp(row[-1][: self.within])
+        return _has_stamp(row[-1])
 
     def rows(self, text: bytes) -> list[bytes]:
         """The lines of an entry, in their original order."""
         return text.split(b"\n")[::-1]
 
 
-class JobLog(NamedTuple):
+class JobLog:
     """The log of a GitLab runner with `FF_TIMESTAMPS`: a time, a stream, and a plus sign on continuation lines."""
 
-    part: re.Pattern[bytes]
-    """The prefix of every part of a line except the first one."""
-
     def begins(self, _row: Sequence[bytes], line: bytes) -> bool:
-        return self.part.match(line) is None
+        return _JOB_PART.match(line) is None
 
     def rows(self, text: bytes) -> list[bytes]:
         """The parts as one line, with the time and stream of the first one."""
-        return [b"".join(self.part.sub(b"", line, count=1) for line in text.split(b"\n"))]
+        return [b"".join(_JOB_PART.sub(b"", line, count=1) for line in text.split(b"\n"))]
 
 
 class Aligned(NamedTuple):
@@ -172,40 +166,33 @@ class Aligned(NamedTuple):
         return [line[start : end - 1].removeprefix(" ").rstrip() for start, end in zip(starts, self.ends, strict=False)]
 
 
-class Bulk(NamedTuple):
+class Bulk:
     """Input of Elasticsearch's `_bulk`: an action line before each document."""
-
-    action: re.Pattern[bytes]
 
     def begins(self, _row: Sequence[bytes], _line: bytes) -> bool:
         return True
 
     def rows(self, text: bytes) -> list[bytes]:
         """The document."""
-        return [] if self.action.match(text) else [text]
+        return [] if _ACTION.match(text) else [text]
 
 
-class Mail(NamedTuple):
+class Mail:
     """Quoted-printable text (RFC 2045, section 6.7): a line that ends with an equals sign continues on the next one."""
 
-    breaks: bytes = b"="
-
     def begins(self, row: Sequence[bytes], _line: bytes) -> bool:
-        return not row[-1].rstrip(b"\r").endswith(self.breaks)
+        return not row[-1].rstrip(b"\r").endswith(b"=")
 
     def rows(self, text: bytes) -> list[bytes]:
         """The parts as one line, decoded."""
         return quopri.decodestring(text).split(b"\n")
 
 
-class Stamped(NamedTuple):
+class Stamped:
     """Lines that a web console shows below their times, each time on a line of its own."""
 
-    longest: int
-    """Of the lines with a time."""
-
     def begins(self, _row: Sequence[bytes], line: bytes) -> bool:
-        return len(line) <= self.longest and stamps.ANY.fullmatch(_decode(line).strip(" \t[]")) is not None
+        return len(line) <= stamps.WITHIN and stamps.ANY.fullmatch(_decode(line).strip(" \t[]")) is not None
 
     def rows(self, text: bytes) -> list[bytes]:
         """The lines, the first one behind its time."""
@@ -267,7 +254,7 @@ def find_broken(head: bytes, bounds: Numbers | None = None) -> Broken | None:
         return Mail()
     text = _Text(head, line_bounds(head) if bounds is None else bounds)
     if len(text) > 2 and _ACTION.match(text.line(0)) and _ACTION.match(text.line(2)):
-        return Bulk(_ACTION)
+        return Bulk()
     first = text.data.split(b"\n", _FIRST_LINES)[:_FIRST_LINES]
     return (
         _find_job(text, first)
@@ -309,7 +296,7 @@ def _find_job(text: _Text, first: Sequence[bytes]) -> JobLog | None:
     if not any(map(_JOB_LINE.match, first[:too_many])):
         return None
     others = islice((line for line in text.lines if not _JOB_LINE.match(line)), too_many)
-    return JobLog(_JOB_PART) if sum(1 for _ in others) < too_many and any(map(_JOB_PART.match, text.lines)) else None
+    return JobLog() if sum(1 for _ in others) < too_many and any(map(_JOB_PART.match, text.lines)) else None
 
 
 def _find_aligned(text: _Text) -> Aligned | None:
@@ -326,8 +313,8 @@ def _find_aligned(text: _Text) -> Aligned | None:
 
 def _find_stamped(text: _Text) -> Stamped | None:
     """At least a third of the first lines are times, never two of them in a row."""
-    found = Stamped(stamps.WITHIN)
-    short = np.flatnonzero(text.lengths[:_FIRST_LINES] <= found.longest).tolist()
+    found = Stamped()
+    short = np.flatnonzero(text.lengths[:_FIRST_LINES] <= stamps.WITHIN).tolist()
     most = max(_FEWEST, min(len(text), _FIRST_LINES) / 3)
     alone = [i for i in short if found.begins((), text.line(i))] if len(short) > most else []
     return found if len(alone) > most and all(below > above + 1 for above, below in pairwise(alone)) else None
@@ -423,7 +410,7 @@ def _find_reversed(text: _Text) -> Reversed | None:
     blank = (text.firsts == ord("\t")) | (text.firsts == ord(" "))
     above, below = np.append(False, blank[:-1]), np.append(blank[1:], False)
     beside = np.flatnonzero(~blank & (above | below)).tolist()
-    return Reversed(stamps.WITHIN) if find_blocks(text.line, beside, len(text)) is Side.ABOVE else None
+    return Reversed() if find_blocks(text.line, beside, len(text)) is Side.ABOVE else None
 
 
 class Side(Enum):
