@@ -33,13 +33,13 @@ from fsm.logs.programs.java_classic_member import MACHINE as CLASSIC
 from fsm.logs.programs.java_consumer_member import CALLBACKS, HEARTBEATS, MEMBERSHIP, REQUESTS
 from fsm.logs.programs.java_consumer_member import MACHINE as CONSUMER
 from fsm.logs.programs.java_messages import (
-    Build,
     JavaMessage,
     Records,
     Row,
     Rule,
     emit,
     emit_error,
+    emit_partitions,
     first_word,
     ignore,
     index,
@@ -105,16 +105,6 @@ THREADS = {
 consumer."""
 
 
-def _emit_callback(kind: Kind) -> Build:
-    """The listener is about to be called. A close logs this line even without a listener."""
-
-    def build(message: JavaMessage, match: re.Match[str]) -> Records | None:
-        found = partitions(match["partitions"], message.cut)
-        return None if found is None else (record(message, kind, partitions=found),)
-
-    return build
-
-
 def _read_listener_error(message: JavaMessage, match: re.Match[str]) -> Records | None:
     found = partitions(match["partitions"], message.cut)
     if found is None:
@@ -130,16 +120,17 @@ def _read_older_listener_error(message: JavaMessage, match: re.Match[str]) -> Re
 
 _LISTENER = r"User provided listener \S{0,500} failed on"
 _CALLBACK = r"(?P<callback>Assigned|Revoked|Lost)"
-# Up to Kafka 3.6 the coordinator called the listener itself, and the consumer was one class.
+# The listener is about to be called: a close logs that even without one. Up to Kafka 3.6 the coordinator called it
+# itself, and the consumer was one class.
 INVOKER = rule_set(
     ("ConsumerRebalanceListenerInvoker", "ConsumerCoordinator"),
     (
-        (r"Adding newly assigned partitions: ?(?P<partitions>.*)", _emit_callback(Kind.ASSIGN_BEGIN)),
-        (r"Revoke previously assigned partitions ?(?P<partitions>.*)", _emit_callback(Kind.REVOKE_BEGIN)),
+        (r"Adding newly assigned partitions: ?(?P<partitions>.*)", emit_partitions(Kind.ASSIGN_BEGIN)),
+        (r"Revoke previously assigned partitions ?(?P<partitions>.*)", emit_partitions(Kind.REVOKE_BEGIN)),
         # Up to Kafka 2.3.
-        (r"Setting newly assigned partitions:? \[?(?P<partitions>[^\]]*)", _emit_callback(Kind.ASSIGN_BEGIN)),
-        (r"Revoking previously assigned partitions \[(?P<partitions>[^\]]*)", _emit_callback(Kind.REVOKE_BEGIN)),
-        (r"Lost previously assigned partitions ?(?P<partitions>.*)", _emit_callback(Kind.LOST_BEGIN)),
+        (r"Setting newly assigned partitions:? \[?(?P<partitions>[^\]]*)", emit_partitions(Kind.ASSIGN_BEGIN)),
+        (r"Revoking previously assigned partitions \[(?P<partitions>[^\]]*)", emit_partitions(Kind.REVOKE_BEGIN)),
+        (r"Lost previously assigned partitions ?(?P<partitions>.*)", emit_partitions(Kind.LOST_BEGIN)),
         (rf"{_LISTENER} invocation of onPartitions{_CALLBACK} for partitions (?P<partitions>.*)", _read_listener_error),
         # Up to Kafka 2.3.
         (rf"{_LISTENER} partition (?P<callback>assignment|revocation)", _read_older_listener_error),

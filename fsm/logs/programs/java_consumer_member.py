@@ -16,6 +16,7 @@ from fsm.logs.programs.java_messages import (
     Records,
     emit,
     emit_error,
+    emit_partitions,
     error_name,
     ignore,
     partitions,
@@ -75,11 +76,6 @@ _LISTS = {
     "Revoked partitions (owned - assigned)": "revoked",
 }
 _MEMBER_LINE = re.compile(rf"\n[\t ]{{1,8}}Member: {{0,60}}({ID})", re.ASCII)
-
-
-def _read_revoke_decision(message: JavaMessage, match: re.Match[str]) -> Records | None:
-    found = partitions(match[1], message.cut)
-    return None if found is None else (record(message, Kind.REVOKE_DECIDED, partitions=found),)
 
 
 def _read_callback_end(message: JavaMessage, match: re.Match[str]) -> Records:
@@ -148,7 +144,7 @@ MEMBERSHIP = rule_set(
     (
         (rf"{_WITH_EPOCH} transitioned from (?P<state>[A-Z_]{{1,40}}) to (?P<next>[A-Z_]{{1,40}})\.", _read_step),
         (r"Reconciling assignment with local epoch ", read_reconciling),
-        (r"Revoking previously assigned partitions (.*)", _read_revoke_decision),
+        (r"Revoking previously assigned partitions (?P<partitions>.*)", emit_partitions(Kind.REVOKE_DECIDED)),
         (rf"Member (?P<member_id>{ID}) {_TARGET}", Kind.TARGET),
         (r"Target assignment updated from ", Kind.TARGET),
         (rf"The {_LISTENER} method completed (?:successfully|with an error \((?P<error>.*)\));", _read_callback_end),

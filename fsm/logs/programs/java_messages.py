@@ -241,6 +241,16 @@ def emit_error(kind: Kind) -> Build:
     return build
 
 
+def emit_partitions(kind: Kind) -> Build:
+    """One record with the partitions of the pattern's group of that name."""
+
+    def build(message: JavaMessage, match: re.Match[str]) -> Records | None:
+        found = partitions(match["partitions"], message.cut)
+        return None if found is None else (record(message, kind, partitions=found),)
+
+    return build
+
+
 def read_named_groups(match: re.Match[str]) -> dict[str, Any]:
     """The pattern's named groups as fields of a record."""
     found: dict[str, Any] = {k: v for k, v in match.groupdict().items() if v is not None}
