@@ -46,7 +46,7 @@ def _find_behind(texts: Sequence[str], headers: Sequence[Header]) -> Header | No
     if not any("time" in header.roles for header in headers) and (time := _find_time(texts)) is not None:
         inner = _find_behind([strip_end(time.tokens, text) for text in texts], [*headers, time])
         return Header((*inner.tokens, *time.tokens), (*inner.roles, *time.roles)) if inner is not None else time
-    best = _find_bracketed(texts) or _find_stamp(texts) or _find_elapsed(texts)
+    best = _find_bracketed(texts) or _find_known(texts)
     if best is not None:
         return best
     closing = _find_markup(texts) or _find_closing(headers, texts)
@@ -277,11 +277,13 @@ def _find_bracketed(whole: Sequence[str]) -> Header | None:
     return None
 
 
-def _find_stamp(whole: Sequence[str]) -> Header | None:
-    """An epoch after a tab at the end of all lines, as in the output of `aws logs`."""
-    ended = sum(_EPOCH_BEHIND.search(line[-_CLOSING_LENGTH:]) is not None for line in whole)
-    fits = ended >= max(_FEWEST_CLOSED, 0.9 * len(whole))
-    return Header((Token("blank", ""), Token("time", "epoch")), ("time",)) if fits else None
+def _find_known(whole: Sequence[str]) -> Header | None:
+    """An end of `_KNOWN` that enough of the lines have."""
+    for pattern, share, header in _KNOWN:
+        ended = sum(pattern.search(line[-_CLOSING_LENGTH:]) is not None for line in whole)
+        if ended >= max(_FEWEST_CLOSED, share * len(whole)):
+            return header
+    return None
 
 
 def _find_time(whole: Sequence[str]) -> Header | None:
@@ -300,13 +302,6 @@ def _cut_time(text: str) -> str:
     return text[opened.start() :] if opened is not None else ""
 
 
-def _find_elapsed(whole: Sequence[str]) -> Header | None:
-    """The time since the previous line at the end of most lines, as written by Node's `debug`: ` +3ms`."""
-    ended = sum(_SINCE.search(line[-_CLOSING_LENGTH:]) is not None for line in whole)
-    tokens = (Token("blank", ""), Token("text", "+"), Token("word", ""))
-    return Header(tokens, ("word",)) if ended >= max(_FEWEST_CLOSED, 0.6 * len(whole)) else None
-
-
 def _find_markup(whole: Sequence[str]) -> str:
     """The HTML tags that end most lines, the dollar sign of `cat -A`, or the end of SAP records; empty if there is
     none."""
@@ -319,8 +314,13 @@ def _find_markup(whole: Sequence[str]) -> str:
 
 _CLOSES_TIME = re.compile(r"[\])>\"']{0,2}\Z")
 _OPENS_TIME = re.compile(rf"[ \t]+(?:(?:@|at|on|{_DASH})[ \t]*)?(?:\w{{1,20}}=)?[\[(<\"']{{0,2}}\Z")
-_EPOCH_BEHIND = re.compile(r"\t1\d{9,18}\Z", re.ASCII)
-_SINCE = re.compile(r" \+\d+(?:ms|[smhd])[ \t]*\Z", re.ASCII)
+ELAPSED = re.compile(r" \+\d+(?:ms|[smhd])[ \t]*\Z", re.ASCII)
+_KNOWN = (
+    (re.compile(r"\t1\d{9,18}\Z", re.ASCII), 0.9, Header((Token("blank", ""), Token("time", "epoch")), ("time",))),
+    (ELAPSED, 0.6, Header((Token("blank", ""), Token("text", "+"), Token("word", "")), ("word",))),
+)
+"""Ends, and the share of lines that have them: an epoch after a tab, as in the output of `aws logs`; the time since the
+line above, as written by Node's `debug`: ` +3ms`."""
 _MARKUP = re.compile(r"(?:\s*(?:</[a-z]\w{0,20}>|<br ?/?>))+\s*\Z| ?[$|]\Z", re.IGNORECASE)
 
 

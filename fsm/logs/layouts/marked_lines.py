@@ -13,7 +13,7 @@ from fsm.logs import Client, Message
 from fsm.logs.exports.tables import Table
 from fsm.logs.layouts import fields as structured
 from fsm.logs.layouts import stamps
-from fsm.logs.layouts.ends import find_tail, goes_on, strip_end, words_of
+from fsm.logs.layouts.ends import ELAPSED, find_tail, goes_on, strip_end, words_of
 from fsm.logs.layouts.frames import Frame
 from fsm.logs.layouts.headers import HEADER_LIMIT
 from fsm.logs.layouts.layout import marks_of, unescape
@@ -118,13 +118,12 @@ def find_hits(seen: MarkedLines) -> list[tuple[int, str]]:
 
 
 _TAIL = re.compile(r"(?:\s*(?:\([^()\s]*\)|\[[^\[\]]*\]|[\"'}>]|\]\]|,|\+\d+(?:ms|[smhd])))[ \t]*\Z")
-_ELAPSED = re.compile(r" \+\d+(?:ms|[smhd])[ \t]*\Z", re.ASCII)
 _BEFORE_MESSAGES = frozenset("#< \t\n\"':|,;>)]}[({=-")
 
 
 def find_begin(line: str, mark: int, client: Client) -> int | None:
     """Where the message that has the mark begins: the last boundary from which the client understands the rest."""
-    tail = structured.end_fields(_ELAPSED.sub("", line) if " +" in line else line)
+    tail = structured.end_fields(ELAPSED.sub("", line) if " +" in line else line)
     fields = tail[1] if tail is not None else {}
     ends = [line if tail is None or len(tail[0]) <= mark else tail[0]]
     for _ in range(2):
