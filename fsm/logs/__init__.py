@@ -1,7 +1,8 @@
 """Log formats: parses the log lines of real Kafka clients into `TraceRecord`s.
 
 A client is one module of this package with `CLIENT = Client(...)`, which defines what its messages mean in any layout.
-A module may also have a tuple `FORMATS` of `Format`s, the layouts known in advance. Modules are found automatically.
+A module may also have a tuple `FORMATS` of `Format`s, the layouts known in advance, and `FACTS`, the properties of the
+logging of its consumers. Modules are found automatically.
 Parsing is pure and handles one entry at a time: an entry (a log line with its continuation lines) contains all the
 input, so a file can be read in pieces and in any order.
 
@@ -43,8 +44,6 @@ class Client:
     """Returns the records of a message, `()` if the message is irrelevant, None if it should have been understood but
     was not. The message may come from any program; logger and thread may be missing. `NO_BEARING` means that messages
     which differ only in their digits are irrelevant, too; the caller does not ask again."""
-    facts: ClientFacts | None = None
-    """Properties of its logging; None if it has no consumers."""
     everyday_marks: tuple[bytes, ...] = ()
     """The `marks` that other programs use, too."""
 

@@ -101,6 +101,5 @@ CLIENT = Client(
         b"LeaveGroup request succeeded",
     ),
     understand,
-    FACTS,
     everyday_marks=(b"joining group", b" with member_id ", b"synced group", b"Heartbeat s", *HEARTBEAT_MARKS),
 )

@@ -1,7 +1,7 @@
 """Properties of a client's logging that an audit depends on: which callbacks it logs, and how they end.
 
-The facts are data, and part of a `Client`; the defaults describe the Java client. An audit identifies the client by the
-client id of its records. If a client's lines have no client id, its records have the client's name instead.
+The facts are data, `FACTS` of a client's module; the defaults describe the Java client. An audit identifies the client
+by the client id of its records. If a client's lines have no client id, its records have the client's name instead.
 """
 
 from __future__ import annotations

@@ -251,6 +251,5 @@ CLIENT = Client(
         b"UnreleasedInstanceID after",
     ),
     understand,
-    FACTS,
     everyday_marks=(b"group lifecycle", b"joining group", b"member_id", b"onRevoke", b"heartbeating", b"leaving group"),
 )

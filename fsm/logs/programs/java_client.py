@@ -307,7 +307,6 @@ CLIENT = Client(
     "java",
     (b"Consumer clientId=", b"Consumer instanceId=", b"ConsumerConfig values:", b"Kafka version", b"App info kafka."),
     understand,
-    FACTS,
 )
 
 

@@ -184,7 +184,6 @@ CLIENT = Client(
         b"Sending heartbeat for group",
     ),
     understand,
-    FACTS,
     everyday_marks=(
         b"joining group",
         b"joined group",

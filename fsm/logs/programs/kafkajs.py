@@ -135,6 +135,5 @@ CLIENT = Client(
         b"consumer not running, exiting",
     ),
     understand,
-    FACTS,
     everyday_marks=(b"Starting", b"Stopped", b"[Runner] ", b"Received assignment", b"re-joining", b"Crash: "),
 )

@@ -548,7 +548,7 @@ _ANY_FACILITY = sorted(
 )
 """Texts without a meaning last: those of one facility are wide, and may match another one's."""
 
-CLIENT = Client("librdkafka", (b"[thrd:",), understand, FACTS)
+CLIENT = Client("librdkafka", (b"[thrd:",), understand)
 
 
 def _classify_thread(name: str | None) -> str:

@@ -84,6 +84,5 @@ CLIENT = Client(
         b" lost ownership of ",
     ),
     understand,
-    FACTS,
     everyday_marks=(b"Initializing new client", b"coordinator for ", b" released", b"Closing Client"),
 )
