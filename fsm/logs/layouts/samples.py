@@ -356,7 +356,8 @@ def _find_unexplained(
     names = frozenset(client.name for client in clients)
     others: dict[frozenset[str], tuple[Client, ...]] = {}  # the clients that may print in these layouts
     owned = _list_owners(lines, marked, known)
-    explained = {i: hits for i, its in owned.items() if (hits := _list_candidates(lines[i][:LINE_LIMIT], its))}
+    hits = {i: [one for one in its if one.candidate.search(lines[i][:LINE_LIMIT])] for i, its in owned.items()}
+    explained = {i: its for i, its in hits.items() if its}
     misread = _find_misread(lines, explained)
     printed_by_others = not explained and len(owned) >= FEWEST_PRINTED
     rest = [i for i in marked if i not in explained]
@@ -387,10 +388,6 @@ def _find_unexplained(
             strange = strange or (bool(foreign) and marks_of(foreign).search(line))
             out.append(i)
     return _Unexplained(out, tuple(client for client in clients if client.name in speaking), strange)
-
-
-def _list_candidates(line: bytes, owners: Iterable[Format]) -> list[Format]:
-    return [one for one in owners if one.candidate.search(line)]
 
 
 def _find_misread(lines: Sequence[bytes], explained: Mapping[int, Sequence[Format]]) -> frozenset[int]:

@@ -115,11 +115,6 @@ def _read_request(message: JavaMessage, match: re.Match[str]) -> Records | None:
     return ()
 
 
-def _read_abandoned(message: JavaMessage, _match: re.Match[str]) -> Records:
-    """Also logged for a heartbeat that a close abandons."""
-    return (record(message, Kind.HEARTBEAT_GIVEN_UP, thread="background"),)
-
-
 def _read_commit_error(message: JavaMessage, _match: re.Match[str]) -> Records:
     return (record(message, Kind.COMMIT_FAILED, detail=error_name(_find_cause(message))),)
 
@@ -221,7 +216,8 @@ REQUESTS = rule_set(
     (
         (r"Sending CONSUMER_GROUP_HEARTBEAT request ", _read_request),
         (r"Received CONSUMER_GROUP_HEARTBEAT response ", _read_request),
-        (r"Cancelled in-flight CONSUMER_GROUP_HEARTBEAT request ", _read_abandoned),
+        # Also for one that a close abandons.
+        (r"Cancelled in-flight CONSUMER_GROUP_HEARTBEAT request ", emit(Kind.HEARTBEAT_GIVEN_UP, thread="background")),
     ),
 )
 # fmt: on

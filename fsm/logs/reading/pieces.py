@@ -8,10 +8,9 @@ cut.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
-from typing import IO, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from fsm.logs import Format, formats
 from fsm.logs.exports.recodings import HEAD
@@ -146,8 +145,9 @@ class PieceReader:
 
     def read(self, how: Callable[[DamageTolerant], Iterator[Found]]) -> Iterator[Found]:
         """Applies a function to the opened file, once its layouts are learned. Raises as `entries`."""
-        self.learned = learn_file(self.piece.file, self.piece.gzipped, self.formats)
-        with _open_piece(self.piece) as opened:
+        file, gzipped = self.piece.file, self.piece.gzipped
+        self.learned = learn_file(file, gzipped, self.formats)
+        with open_packed(file) if gzipped else Path(file).open("rb", buffering=0) as opened:
             handle = DamageTolerant(opened)
             yield from how(handle)
             if handle.problem is not None:
@@ -222,10 +222,6 @@ class GrowingReader(PieceReader):
             yield from how(handle)
             if handle.problem is not None:
                 raise handle.problem
-
-
-def _open_piece(piece: Piece) -> AbstractContextManager[IO[bytes]]:
-    return open_packed(piece.file) if piece.gzipped else Path(piece.file).open("rb", buffering=0)
 
 
 @cache
