@@ -12,6 +12,7 @@ from fsm.logs.programs.client_words import (
     GROUP,
     LAST_GROUP,
     Build,
+    Meaning,
     Records,
     Values,
     Words,
@@ -28,11 +29,6 @@ _SHARED = re.compile(
 )
 """Texts that both clients log verbatim. Without its logger such a line may belong to another client in the same
 file."""
-HEARTBEATS = (
-    (rf"Heartbeat: {GROUP}\[{EPOCH}\] (?P<member_id>\S{{1,500}})\Z", Kind.HEARTBEAT_SENT),
-    (rf"Received successful heartbeat response for group {LAST_GROUP}\Z", Kind.HEARTBEAT_OK),
-)
-"""Both log them at DEBUG, kafka-python up to 2.0."""
 HEARTBEAT_MARKS = (b"Heartbeat: ", b"heartbeat response for group")
 _DEBUG_LEVELS = frozenset({"DEBUG", "D", "TRACE", "NOTSET"})
 
@@ -92,3 +88,22 @@ def listener_failed(callback: str = "") -> Build:
 
 ERROR_CODE = r"\[Error (?P<code>\d{1,5})\]"
 MEMBER_ID = r"(?P<member_id>[^\s)]{1,500})"
+
+# fmt: off
+SHARED: tuple[tuple[str, Meaning], ...] = (
+    (rf"Setting newly assigned partitions (?P<partitions>.*) for group {LAST_GROUP}\Z",  Kind.ASSIGN_BEGIN),
+    (rf"\(Re-\)joining group {LAST_GROUP}\Z",                                            Kind.JOINING),
+    (rf"Heartbeat failed for group {GROUP}: generation id is not {{1,2}}current",      on_fenced("ILLEGAL_GENERATION")),
+    (rf"Heartbeat failed for group {GROUP}: (?P<detail>coordinator .*)",                 Kind.COORDINATOR_LOST),
+    (r"Heartbeat session expired",                                                       Kind.COORDINATOR_LOST),
+    (rf"User provided subscription listener .{{1,400}}? for group {GROUP} failed on_partitions_revoked",
+                                                                                         listener_failed("revoked")),
+    (rf"User provided listener .{{1,400}}? for group {GROUP} failed on partition assignment: (?P<partitions>.*)",
+                                                                                         listener_failed("assigned")),
+    (r"Elected group leader",                                                            None),
+    (r"Error sending \w{1,60} to node ",                                                 None),
+    # At DEBUG, kafka-python up to 2.0.
+    (rf"Heartbeat: {GROUP}\[{EPOCH}\] (?P<member_id>\S{{1,500}})\Z",                     Kind.HEARTBEAT_SENT),
+    (rf"Received successful heartbeat response for group {LAST_GROUP}\Z",                Kind.HEARTBEAT_OK),
+)
+# fmt: on
