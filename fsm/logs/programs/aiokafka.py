@@ -8,9 +8,11 @@ fenced log the same line.
 
 from __future__ import annotations
 
-from fsm.logs import Client, Message
+from functools import partial
+
+from fsm.logs import Client
 from fsm.logs.programs.client_facts import ClientFacts
-from fsm.logs.programs.client_words import EPOCH, GROUP, LAST_GROUP, Records, Words
+from fsm.logs.programs.client_words import EPOCH, GROUP, LAST_GROUP, Words
 from fsm.logs.programs.python_messages import (
     ERROR_CODE,
     HEARTBEAT_MARKS,
@@ -66,11 +68,7 @@ _WORDS = Words(_NAME, (
 # fmt: on
 
 
-def understand(message: Message) -> Records | None:
-    """The records of a message of aiokafka's consumer."""
-    return read_known(_WORDS, "aiokafka", ("aiokafka.consumer.group_coordinator",), message)
-
-
+understand = partial(read_known, _WORDS, "aiokafka", ("aiokafka.consumer.group_coordinator",))
 CLIENT = Client(
     _NAME,
     (

@@ -8,6 +8,8 @@ and its application's callbacks are not called any more.
 
 from __future__ import annotations
 
+from functools import partial
+
 from fsm.logs import Client, Message
 from fsm.logs.programs.client_facts import ClientFacts
 from fsm.logs.programs.client_words import (
@@ -141,12 +143,8 @@ _WORDS = Words(_NAME, (
 # fmt: on
 
 
-def understand(message: Message) -> Records | None:
-    """The records of a message of kafka-python's consumer."""
-    return read_known(_WORDS, "kafka", _STRICT, message)
-
-
 _STRICT = ("kafka.coordinator", "kafka.coordinator.consumer", "kafka.coordinator.heartbeat")
+understand = partial(read_known, _WORDS, "kafka", _STRICT)
 CLIENT = Client(
     _NAME,
     (
