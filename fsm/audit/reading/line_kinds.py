@@ -128,14 +128,14 @@ class Knowledge:
                 kind = self._ask(lines.line(i), self._headers)
                 kinds[i] = kinds[i] if kind == _NO_HEADER else kind
         dated = np.flatnonzero((kinds == CONTINUATION) & _MAY_BE_DATED.take(first))
-        for i in dated[_AFTER_BRACKET.take(cells[lines.bounds[dated] + 1])].tolist():
-            kinds[i] = CONTINUATION if CONTINUES(lines.line(i)) else ORPHAN
+        asked = dated[_AFTER_BRACKET.take(cells[lines.bounds[dated] + 1])]
         strange = kinds == _NO_HEADER
         if strange.any():
             kinds[strange] = ORPHAN
             hits = words(*CONTINUATION_WORDS).lines(lines.data, lines.bounds)
-            for i in hits[strange[hits]].tolist():
-                kinds[i] = CONTINUATION if CONTINUES(lines.line(i)) else ORPHAN
+            asked = np.append(asked, hits[strange[hits]])
+        for i in asked.tolist():
+            kinds[i] = CONTINUATION if CONTINUES(lines.line(i)) else ORPHAN
         sizes = np.diff(lines.bounds) - 1
         if sizes.max() >= SMALLEST_PART:
             rests = np.flatnonzero(np.isin(sizes[:-1], _PART_SIZES)) + 1
