@@ -55,23 +55,22 @@ class Numbered:
     """The line number that `grep -n` puts before each line, possibly after the file name, that `cat -n`, `less -N` and
     editors put into a column, or that is glued to lines copied from a page."""
 
-    glued: bool = False
+    pattern: re.Pattern[str]
+    """One of `NUMBERS`."""
     name = "number"
     framing = True
-
-    @property
-    def pattern(self) -> re.Pattern[str]:
-        return _GLUED if self.glued else _NUMBER
 
     def peel(self, line: str) -> Peeled | None:
         match = self.pattern.match(line)
         return Peeled(line[match.end() :]) if match is not None else None
 
 
-_NUMBER = re.compile(
-    r"(?:[^\s:]{1,200}(?<!\d):)?(\d{1,9})[:-](?=\D|\d\d)|[ \t]{0,8}(\d{1,7})(?:\t|[ ][│|][ ]?|[ ]|\Z)", re.ASCII
+NUMBERS = (
+    re.compile(
+        r"(?:[^\s:]{1,200}(?<!\d):)?(\d{1,9})[:-](?=\D|\d\d)|[ \t]{0,8}(\d{1,7})(?:\t|[ ][│|][ ]?|[ ]|\Z)", re.ASCII
+    ),
+    re.compile(r"()(\d{1,7})(?=\D|\Z)", re.ASCII),  # glued
 )
-_GLUED = re.compile(r"()(\d{1,7})(?=\D|\Z)", re.ASCII)
 
 
 @dataclass(frozen=True, eq=False)

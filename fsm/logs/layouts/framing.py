@@ -15,7 +15,7 @@ from fsm.logs import Client
 from fsm.logs.exports.documents import AROUND
 from fsm.logs.exports.xml_events import XmlEvents
 from fsm.logs.layouts import fields as structured
-from fsm.logs.layouts.frames import GAP, Found, Frame, Named, Numbered, Parts
+from fsm.logs.layouts.frames import GAP, NUMBERS, Found, Frame, Named, Numbered, Parts
 from fsm.logs.layouts.headers import find_commonest, find_program_slots, split
 from fsm.logs.layouts.marked_lines import MarkedLines, find_begin, find_marks
 from fsm.logs.layouts.security_events import cef, leef
@@ -47,13 +47,13 @@ _FILE, _BESIDE = re.compile(r"([^\s:]{1,200}):"), re.compile(r"[^\s:]{1,200}-")
 
 
 def _find_numbers(seen: MarkedLines) -> Frame | None:
-    for frame in (Numbered(), Numbered(glued=True)):
-        found = [match for line in seen.lines if (match := frame.pattern.match(line))]
+    for pattern in NUMBERS:
+        found = [match for line in seen.lines if (match := pattern.match(line))]
         numbers = [int(match[1] or match[2]) for match in found]
         columns = sum(match[2] is not None for match in found) > len(found) / 2
         rising = sum(a + 1 == b if columns else a < b for a, b in pairwise(numbers))
         if len(numbers) > 0.9 * len(seen.lines) and rising > 0.9 * len(numbers) - 1:
-            return frame
+            return Numbered(pattern)
     return None
 
 
