@@ -69,6 +69,9 @@ def _read_fenced(detail: str) -> Build:
     return emit(Kind.FENCED, detail=detail)
 
 
+_JOINED_CLASSIC = emit(Kind.JOINED, detail="classic")
+
+
 def _read_member_state(message: JavaMessage, match: re.Match[str]) -> Records | None:
     """Assignment and pending revocation of a member, by topic id, since the broker logs no topic names."""
     full, revoked = _parse_by_id(match["full"]), _parse_by_id(match["revoked"])
@@ -160,13 +163,12 @@ _WITHOUT_PREFIX: tuple[Row, ...] = (
     (rf"Group {_G} removed? dynamic members who haven't joined: {_D}", Kind.ERROR),
     (rf"Group {_G} (?P<detail>could not complete rebalance because no members rejoined)\.?", Kind.ERROR),
     ((rf"(?:Dynamic|Static) Member with unknown member id joins group {_G} in \w+ state\. "
-      rf"Created a new member id {_M} for this member and add to the group\."), emit(Kind.JOINED, detail="classic")),
-    (rf"Dynamic Member with specific member id {_M} joins group {_G} in .*", emit(Kind.JOINED, detail="classic")),
-    (rf"Adding new static member {_SOME} to group {_G} with member id {_M}\.", emit(Kind.JOINED, detail="classic")),
+      rf"Created a new member id {_M} for this member and add to the group\."), _JOINED_CLASSIC),
+    (rf"Dynamic Member with specific member id {_M} joins group {_G} in .*", _JOINED_CLASSIC),
+    (rf"Adding new static member {_SOME} to group {_G} with member id {_M}\.", _JOINED_CLASSIC),
     (r"(?:Dynamic member with unknown member id (?:re)?joins|Static member which joins) .*", None),
-    (rf"Pending dynamic member with id {_M} joins group {_G} in \w+ state\. .*", emit(Kind.JOINED, detail="classic")),
-    (rf"{_UNKNOWN} Created a new member id {_M} for this member and add(?:ed)? to the group\.",
-     emit(Kind.JOINED, detail="classic")),
+    (rf"Pending dynamic member with id {_M} joins group {_G} in \w+ state\. .*", _JOINED_CLASSIC),
+    (rf"{_UNKNOWN} Created a new member id {_M} for this member and add(?:ed)? to the group\.", _JOINED_CLASSIC),
     (rf"{_UNKNOWN} Replacing previously mapped member {_M} with this groupInstanceId\.",
      _read_fenced("FENCED_INSTANCE_ID")),
     ((rf"Static member {_SOME} of group {_G} with unknown member id rejoins, assigning new member id \S+, "
