@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from functools import reduce
+from itertools import combinations, starmap
+from operator import and_, or_
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,10 +44,8 @@ class GroupProperties:
         found = self._existing(view)
         if not self.resubscribes:
             return found
-        wanted = np.zeros(len(view), np.int64)
-        for name in self.names:
-            wanted |= np.where(view.of(name, "wants") == 1, view.of(name, "subscribed"), 0)
-        return wanted & found
+        wanted = (np.where(view.of(name, "wants") == 1, view.of(name, "subscribed"), 0) for name in self.names)
+        return reduce(or_, wanted) & found
 
     def _existing(self, view: View) -> Integers | int:
         return self._everything if self._changes is None else view.of(*self._changes)
@@ -85,11 +86,11 @@ class GroupProperties:
         return [Property("an answer that is awaited is under way", self._awaits_what_comes, meaning)]
 
     def _awaits_what_comes(self, view: View) -> Mask:
-        holds = np.ones(len(view), np.bool_)
-        for name in self.names:
+        def holds(name: str) -> Any:
             comes = view.on(name, BROKER, "line") + view.on(BROKER, name, "line")
-            holds &= (view.of(name, "ended") == 1) | (view.of(name, "awaits") <= comes)
-        return holds
+            return (view.of(name, "ended") == 1) | (view.of(name, "awaits") <= comes)
+
+        return self._all(holds)
 
     def goal(self) -> Goal:
         meaning = (
@@ -114,40 +115,44 @@ class GroupProperties:
         stands: Mask = (view.of(BROKER, f"member {name}") == 1) & (epoch > 0) & is_known
         return stands
 
-    def _pairs(self) -> Iterator[tuple[str, str]]:
-        return ((one, other) for i, one in enumerate(self.names) for other in self.names[:i])
+    def _all(self, holds: Callable[[str], Mask]) -> Mask:
+        """Whether something holds for all members."""
+        return reduce(and_, map(holds, self.names))
+
+    def _any(self, holds: Callable[[str], Mask]) -> Mask:
+        """Whether something holds for any member."""
+        return reduce(or_, map(holds, self.names))
+
+    def _all_pairs(self, view: View, holds: Callable[[str, str], Mask]) -> Mask:
+        """Whether something holds for any two members."""
+        return reduce(and_, starmap(holds, combinations(self.names, 2)), np.ones(len(view), np.bool_))
 
     def _client_safety(self, view: View) -> Mask:
-        holds = np.ones(len(view), np.bool_)
-        for name in self.names:
+        def holds(name: str) -> Any:
             stray = view.of(name, "uses") & ~view.of(BROKER, f"holds {name}")
-            holds &= (stray == 0) | ~self._stands_well(view, name)
-        return holds
+            return (stray == 0) | ~self._stands_well(view, name)
+
+        return self._all(holds)
 
     def _one_user(self, view: View) -> Mask:
-        holds = np.ones(len(view), np.bool_)
-        for one, other in self._pairs():
+        def holds(one: str, other: str) -> Any:
             both = (view.of(one, "uses") & view.of(other, "uses")) != 0
-            holds &= ~(both & self._stands_well(view, one) & self._stands_well(view, other))
-        return holds
+            return ~(both & self._stands_well(view, one) & self._stands_well(view, other))
+
+        return self._all_pairs(view, holds)
 
     def _one_holder(self, view: View) -> Mask:
-        holds = np.ones(len(view), np.bool_)
-        for one, other in self._pairs():
-            holds &= (view.of(BROKER, f"holds {one}") & view.of(BROKER, f"holds {other}")) == 0
-        return holds
+        return self._all_pairs(
+            view, lambda one, other: (view.of(BROKER, f"holds {one}") & view.of(BROKER, f"holds {other}")) == 0
+        )
 
     def _uses_its_own(self, view: View) -> Mask:
-        holds = np.ones(len(view), np.bool_)
-        for name in self.names:
-            holds &= (view.of(name, "wants") == 0) | (view.of(name, "using") & ~view.of(name, "subscribed") == 0)
-        return holds
+        return self._all(
+            lambda name: (view.of(name, "wants") == 0) | (view.of(name, "using") & ~view.of(name, "subscribed") == 0)
+        )
 
     def _nobody_crashes(self, view: View) -> Mask:
-        holds = np.ones(len(view), np.bool_)
-        for name in self.names:
-            holds &= view.of(name, "crashed") == 0
-        return holds
+        return self._all(lambda name: view.of(name, "crashed") == 0)
 
     def _is_settled(self, view: View) -> Mask:
         good = view.of(BROKER, "rests") == 1
@@ -172,10 +177,7 @@ class GroupProperties:
 
         `places` are the partitions under the new id, as bits.
         """
-        found = np.zeros(len(view), np.bool_)
-        for name in self.names:
-            found |= (view.of(name, "uses") & ~view.of(BROKER, f"holds {name}") & places) != 0
-        return found
+        return self._any(lambda name: (view.of(name, "uses") & ~view.of(BROKER, f"holds {name}") & places) != 0)
 
     def restarts_twice(self, view: View) -> Mask:
         """Whether a second process of the same or another consumer has started again: most states lie beyond."""
@@ -184,11 +186,12 @@ class GroupProperties:
 
     def is_unreleased(self, view: View) -> Mask:
         """Whether a killed static member returns before its session ends: UNRELEASED_INSTANCE_ID ends it."""
-        found = np.zeros(len(view), np.bool_)
-        for name in self.names:
+
+        def shows(name: str) -> Any:
             is_other = self._is_other_process(view, name) & (view.on(name, BROKER, self.joins) > 0)
-            found |= is_other & (view.of(BROKER, f"epoch {name}") != LEAVE_GROUP_STATIC_MEMBER_EPOCH)
-        return found
+            return is_other & (view.of(BROKER, f"epoch {name}") != LEAVE_GROUP_STATIC_MEMBER_EPOCH)
+
+        return self._any(shows)
 
     def _is_other_process(self, view: View, name: str) -> Mask:
         """Whether the coordinator's member belongs to another process than the running one."""

@@ -251,13 +251,11 @@ class ClassicGroupProperties(GroupProperties):
 
     def joins_late(self, view: View) -> Mask:
         """Whether an abandoned join without a member id is in flight: a static member's fences its next process."""
-        found: Mask = np.any([view.on(name, BROKER, "late joins") > 0 for name in self.names], axis=0)
-        return found
+        return self._any(lambda name: view.on(name, BROKER, "late joins") > 0)
 
     def keeps_too_long(self, view: View) -> Mask:
         """Whether an eager member that was interrupted in its revoked callback joins with what it was to give up."""
-        found: Mask = np.any([view.of(name, "keeps") == 1 for name in self.names], axis=0)
-        return found
+        return self._any(lambda name: view.of(name, "keeps") == 1)
 
     def _of_subscriptions(self) -> list[Property]:
         """The properties if subscriptions change: a classic consumer keeps its partitions until it has rejoined."""
@@ -268,15 +266,12 @@ class ClassicGroupProperties(GroupProperties):
         return []
 
     def _one_process(self, view: View) -> Mask:
-        holds = np.ones(len(view), np.bool_)
-        for one, other in self._pairs():
-            holds &= (view.of(one, "name") == 0) | (view.of(one, "name") != view.of(other, "name"))
-        return holds
+        return self._all_pairs(
+            view, lambda one, other: (view.of(one, "name") == 0) | (view.of(one, "name") != view.of(other, "name"))
+        )
 
     def _left_behind(self, view: View) -> Mask:
-        used = [(view.of(name, "left") == 1) & (view.of(name, "using") != 0) for name in self.names]
-        holds: Mask = ~np.any(used, axis=0)
-        return holds
+        return self._all(lambda name: (view.of(name, "left") != 1) | (view.of(name, "using") == 0))
 
     def conditions(self) -> dict[str, Condition]:
         """The conditions under which timers expire without a disturbance."""
@@ -302,10 +297,7 @@ class ClassicGroupProperties(GroupProperties):
         return found
 
     def _are_all_gone(self, feature: str, view: View) -> Mask:
-        found = np.ones(len(view), np.bool_)
-        for name in self.names:
-            found &= (view.of(BROKER, f"{feature} {name}") & self._speaking(view, name)) == 0
-        return found
+        return self._all(lambda name: (view.of(BROKER, f"{feature} {name}") & self._speaking(view, name)) == 0)
 
     def _stands_well(self, view: View, name: str) -> Mask:
         found: Mask = super()._stands_well(view, name) & (view.of(name, "id") == view.of(BROKER, f"id {name}"))

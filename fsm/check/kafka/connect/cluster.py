@@ -52,7 +52,7 @@ from fsm.protocol.messages import (
 from fsm.protocol.releases import LATEST
 
 if TYPE_CHECKING:
-    from fsm.check.model import Integers, Mask
+    from fsm.check.model import Mask
 from typing import NamedTuple
 
 from fsm.check.model import Path
@@ -191,38 +191,26 @@ class _ClusterProperties(ClassicGroupProperties):
 
     def has_zombie(self, view: View) -> Mask:
         """Whether a worker that lost its membership still runs a unit that another one runs."""
-        found = np.zeros(len(view), np.bool_)
-        for one, other in self._pairs():
-            both = (view.of(one, "using") & view.of(other, "using")) != 0
-            found |= both & ((view.of(one, "zombie") == 1) | (view.of(other, "zombie") == 1))
-        return found
+
+        def is_fine(one: str, other: str) -> Any:
+            apart = (view.of(one, "using") & view.of(other, "using")) == 0
+            return apart | ((view.of(one, "zombie") == 0) & (view.of(other, "zombie") == 0))
+
+        return ~self._all_pairs(view, is_fine)
 
     def keeps_deleted(self, view: View) -> Mask:
         """Whether all are idle while a worker keeps deleted units: the leader does not remember that they existed."""
-        rest, keeps = view.of(BROKER, "rests") == 1, np.zeros(len(view), np.bool_)
-        for name in self.names:
-            rest &= view.of(name, "rests") == 1
-            keeps |= (view.of(name, "using") & ~view.of(TOPIC, "configured")) != 0
-        found: Mask = rest & keeps
+        keeps = self._any(lambda name: (view.of(name, "using") & ~view.of(TOPIC, "configured")) != 0)
+        found: Mask = keeps & (view.of(BROKER, "rests") == 1) & self._all(lambda name: view.of(name, "rests") == 1)
         return found
 
     def goes_round(self, view: View) -> Mask:
         """Whether rounds follow each other without pause until a worker that is behind reads the config topic."""
-        behind = np.zeros(len(view), np.bool_)
-        for name in self.names:
-            behind |= view.on(TOPIC, name) > 0
-        found: Mask = behind & (self._generation(view) > ROUNDS)
-        return found
-
-    def _generation(self, view: View) -> Integers:
-        found: Integers = np.max([view.of(BROKER, f"epoch {name}") for name in self.names], axis=0)
-        return found
+        behind = self._any(lambda name: view.on(TOPIC, name) > 0)
+        return behind & self._any(lambda name: view.of(BROKER, f"epoch {name}") > ROUNDS)
 
     def _no_delay(self, view: View) -> Mask:
-        found = np.ones(len(view), np.bool_)
-        for name in self.names:
-            found &= view.of(name, "remembers") == 0
-        return found
+        return self._all(lambda name: view.of(name, "remembers") == 0)
 
     def _is_settled(self, view: View) -> Mask:
         good = (view.of(BROKER, "rests") == 1) & (view.of(TOPIC, "unwritten") == 0)

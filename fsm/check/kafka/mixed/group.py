@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -233,28 +233,23 @@ class _MixedGroupProperties(ClassicGroupProperties):
 
     def joins_late(self, view: View) -> Mask:
         """Whether an abandoned join is in flight: that of a static KIP-848 member replaces its next process, too."""
-        late: Mask = np.any([view.on(name, BROKER, "late consumer joins") > 0 for name in self.names], axis=0)
-        return late | super().joins_late(view)
+        return self._any(lambda name: view.on(name, BROKER, "late consumer joins") > 0) | super().joins_late(view)
 
     def upgrades_unsynced(self, view: View) -> Mask:
         """Whether a static member returns with KIP-848 while its classic group has no assignment yet."""
-        found = np.zeros(len(view), np.bool_)
-        for name in self.names:
-            found |= (view.of(BROKER, f"member {name}") == 1) & (view.on(name, BROKER, "consumer joins") > 0)
-        found &= (view.of(BROKER, "consumer") == 0) & (view.of(BROKER, "rests") == 0)
-        return found
+        is_unsynced: Mask = (view.of(BROKER, "consumer") == 0) & (view.of(BROKER, "rests") == 0)
+        return is_unsynced & self._any(
+            lambda name: (view.of(BROKER, f"member {name}") == 1) & (view.on(name, BROKER, "consumer joins") > 0)
+        )
 
     def downgrades_waiting(self, view: View) -> Mask:
         """Whether a static member returns as a classic one while another classic member waits for a partition."""
-        back, waits = np.zeros(len(view), np.bool_), np.zeros(len(view), np.bool_)
-        for name in self.names:
-            speaks = view.of(BROKER, f"speaks KIP-848 {name}") == 1
-            back |= speaks & (view.on(name, BROKER, "classic joins") > 0)
-            waits |= (view.of(BROKER, f"waits {name}") == 1) & ~speaks
-        return back & waits
+
+        def is_new(name: str) -> Any:
+            return view.of(BROKER, f"speaks KIP-848 {name}") == 1
+
+        back = self._any(lambda name: is_new(name) & (view.on(name, BROKER, "classic joins") > 0))
+        return back & self._any(lambda name: (view.of(BROKER, f"waits {name}") == 1) & ~is_new(name))
 
     def _is_under_way(self, view: View, joins: str) -> Mask:
-        found = np.zeros(len(view), np.bool_)
-        for name in self.names:
-            found |= view.on(name, BROKER, joins) > 0
-        return found
+        return self._any(lambda name: view.on(name, BROKER, joins) > 0)
