@@ -11,7 +11,6 @@ from enum import Enum
 from typing import Any
 
 from fsm.check.model import Choice
-from fsm.coordinator.model.timers import TimerKind
 from fsm.member.consumer.effects import FATAL_WITH_IDS
 from fsm.member.effects import CallCompleted
 from fsm.member.events import (
@@ -61,12 +60,6 @@ OF_APPLICATIONS = (ASSIGNS_NEW, THROWS, CLOSES_EMPTY)
 """The invariants that are checked on each step of an application."""
 TURNS = 8
 """This many turns of the background thread in a row, without any input, are a busy loop."""
-
-TIMERS = {
-    TimerKind.SESSION: ("expire", "session of {} expires"),
-    TimerKind.REBALANCE: ("rebalance_timeout", "rebalance timeout of {} is over"),
-}
-"""The coordinator's timers: the kind of disturbance of each when it expires, and its description."""
 
 
 class App(Enum):

@@ -38,9 +38,9 @@ class Topics:
         if change:
             grown = next(iter(self.first))
             most |= {grown: self.first[grown] + 1, LATER: 1}
-        self.last = list(self.first)[-1]
+        self.last = max(self.first, default="")
         """The topic that may be deleted and recreated."""
-        if (many := sum(most.values()) + change * most[self.last]) > 62:
+        if (many := sum(most.values()) + (most[self.last] if change else 0)) > 62:
             raise InputError(f"{many} partitions", "--topics", "give at most 62")
         self.subscribed = tuple(sorted(most))
         self.bits: dict[TopicPartition, int] = {}
@@ -137,3 +137,7 @@ _TEXTS = {
 def mask(found: Iterable[Any], bits: Mapping[Any, int]) -> int:
     """Partitions as bits; one name may have had two ids."""
     return reduce(or_, (1 << bits[one] for one in found), 0)
+
+
+NO_TOPICS = Topics({}, change=False)
+"""Those of a group of Connect."""

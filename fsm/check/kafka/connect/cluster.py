@@ -23,6 +23,7 @@ from fsm.check.kafka.connect.replay import replay
 from fsm.check.kafka.connect.topic import TOPIC, ConfigTopic, describe_reading
 from fsm.check.kafka.connect.worker import ASKED_OF_STEPS, DELAY_OVER, WorkerModel
 from fsm.check.kafka.consumer.group import ANSWERS, DUPLICATES, NAMES, REQUESTS, choose_names, one_each
+from fsm.check.kafka.topics import NO_TOPICS
 from fsm.check.model import (
     Condition,
     Goal,
@@ -35,7 +36,6 @@ from fsm.connect.dialect import SHIPPED, Rule
 from fsm.connect.dialect import profile as profile_of
 from fsm.connect.protocol import decode_assignment
 from fsm.connect.worker.config import ConnectConfig
-from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import dialect as coordinator_dialect
 from fsm.coordinator.model.persistent import PersistentMap
@@ -108,7 +108,7 @@ def connect(
         for name, version in zip(names, protocols, strict=True)
     ]
     context = Context(NOW, coordinator_dialect(coordinator), CLASSIC_SETTINGS)
-    hub, asked = _Coordinator(names, None, context), _ClusterProperties(names, 0)
+    hub, asked = _Coordinator(names, NO_TOPICS, context), _ClusterProperties(names, 0)
     asked.balanced = ("units",) if Rule.TOTAL_BALANCE in rules else ("connectors", "tasks")
     if {*protocols} == {"eager"}:  # connectors and tasks are dealt in one go
         asked.balanced = "connectors", "tasks", "units"
@@ -158,8 +158,7 @@ def _wires(names: Sequence[str]) -> Iterable[Wire]:
 class _Coordinator(AnyCoordinator):
     """A coordinator that does not decode assignments."""
 
-    def _of_classic(self, group: ClassicGroup, who: str, feature: str) -> int:
-        return 0 if feature in ("held", "holds", "assigned", "subscribed") else super()._of_classic(group, who, feature)
+    of_members = ("member", "id", "epoch", "previous", "unjoined", "unsynced")
 
     def tell_assignment(self, assignment: bytes) -> str:
         """The assignment in a SyncGroup response, as text."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from fsm.check.kafka.application import BROKER, FAR, GROUP, NOW, TIMERS
+from fsm.check.kafka.application import BROKER, FAR, GROUP, NOW
 from fsm.check.kafka.consumer.compaction import (
     FROM_CLEANED,
     FROM_COMPACTED,
@@ -53,7 +53,7 @@ from fsm.protocol.messages import (
     OffsetCommitRequest,
     OffsetCommitResponse,
 )
-from fsm.tables.consumer_group import State
+from fsm.table import Table
 
 OLD = NOW - 10_000_000_000
 RESOLVED_BEFORE = NOW - 20_000
@@ -63,6 +63,13 @@ BY_NAME = 9
 FAILS_OVER, MOVES = "fails over", "moves"
 TAKES_OVER = (FAILS_OVER, MOVES, FROM_COMPACTED, FROM_CLEANED)
 """The choices after which another broker is the coordinator."""
+TIMERS = {
+    TimerKind.SESSION: ("expire", "session of {} expires"),
+    TimerKind.REBALANCE: ("rebalance_timeout", "rebalance timeout of {} is over"),
+    TimerKind.JOIN: ("rebalance_timeout", "time for {} to join is over"),
+    TimerKind.SYNC: ("rebalance_timeout", "time for {} to sync is over"),
+}
+"""The kind of disturbance of each timer when it expires, and its description."""
 VALID = "requests are valid"
 INVALID = frozenset({ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNKNOWN_SERVER_ERROR})
 FORMER_OWNER, OWNER = "a commit of a former owner is refused", "a commit of an owner is accepted"
@@ -78,48 +85,53 @@ class Broker(NamedTuple):
     """Members that still send requests to the former coordinator's broker."""
     topics: tuple[str, ...] = ()
     """The changes of topics that it knows."""
-    log: Log = ()
+    records: Log = ()
     """Its compacted log; empty unless the model has compaction."""
+    log: Coordinator = Coordinator()
+    """What the log has of a classic group."""
+    made: tuple[tuple[str, int], ...] = ()
+    """How many member ids each client of the classic protocol was given."""
 
 
 class CoordinatorModel:
     """Makes the component of the coordinator."""
 
-    lost = TIMED_OUT
+    lost: Any = TIMED_OUT
     """The end of a request that is lost with its broker."""
+    tables: Sequence[Table] = OF_CONSUMERS
 
     def __init__(
         self, names: Sequence[str], known: Topics, context: Context, *, moves: bool = False, compacts: bool = False
     ) -> None:
         """`moves` lets it change its broker; `compacts` lets its log be compacted."""
-        self.names, self.known, self.moves, self.compacts = names, known, moves, compacts
-        self._context = context
-
-    def context(self, topics: tuple[str, ...]) -> Context:
-        """The context of the coordinator after these changes of topics."""
-        return replace(self._context, image=self.known.image(topics))
+        self.names, self.known, self.context, self.moves, self.compacts = names, known, context, moves, compacts
+        self.has_interval = context.config.assignment_interval_ms(GROUP) > 0
 
     def component(self) -> Component:
-        """The component; its features are the membership, epochs, held and assigned partitions of each member.
-
-        Partitions it `holds` are counted by topic id, all others by name: a recreated topic has had two ids.
-        """
-        features: dict[str, Any] = {"rests": lambda at: _rests(at.state)}
-        for name in self.names:
-            for feature in ("member", "life", "epoch", "previous", "held", "holds", "assigned", "subscribed"):
-                features[f"{feature} {name}"] = partial(self._feature, name, feature)
+        """The component."""
         return Component(
             BROKER,
             Broker(),
             self.choices,
             self.step,
-            features,
-            sort=lambda at: at._replace(state=self._without_time(at.state)),
+            self.features(),
+            sort=lambda at: at._replace(state=self.timeless(at.state, has_interval=self.has_interval)),
             describe=self.describe,
             look=self.look,
             role="coordinator",
-            tables=OF_CONSUMERS,
+            tables=self.tables,
         )
+
+    def features(self) -> dict[str, Any]:
+        """The membership, epochs, held and assigned partitions of each member.
+
+        Partitions it `holds` are counted by topic id, all others by name: a recreated topic has had two ids.
+        """
+        features: dict[str, Any] = {"rests": rests}
+        for name in self.names:
+            for feature in ("member", "life", "epoch", "previous", "held", "holds", "assigned", "subscribed"):
+                features[f"{feature} {name}"] = partial(self._feature, name, feature)
+        return features
 
     def _feature(self, name: str, feature: str, at: Broker) -> int:
         """A feature of the latest process that is a member."""
@@ -128,116 +140,161 @@ class CoordinatorModel:
         if group is None or not lives:
             return {"epoch": -9, "previous": -9}.get(feature, 0)
         member = group.members[id_of(name, lives[-1])]
-        current: CurrentAssignment = member.current
         match feature:
             case "member":
                 return 1
             case "life":
                 return lives[-1]
-            case "epoch":
-                return in_its_life(current.epoch, lives[-1])
-            case "previous":
-                return in_its_life(current.previous_epoch, lives[-1])
+            case "epoch" | "previous":
+                return in_its_life(self.feature_of(member.current, feature), lives[-1])
             case "holds":
-                return mask(current.held, self.known.places)
+                return mask(member.current.held, self.known.places)
             case "subscribed":
                 return self.known.mask_topics(group.names_of(member))
-        found = current.held if feature == "held" else (one for one, _ in current.assigned)
+        return self.feature_of(member.current, feature)
+
+    def feature_of(self, current: CurrentAssignment, feature: str) -> int:
+        """An epoch of a member, or partitions of it by name."""
+        match feature:
+            case "epoch":
+                return current.epoch
+            case "previous":
+                return current.previous_epoch
+        found = current.held if feature in ("held", "holds") else (one for one, _ in current.assigned)
         return mask(found, self.known.ids)
+
+    def context_of(self, at: Broker) -> Context:
+        """Its context, with the topics that it knows."""
+        return replace(self.context, image=self.known.image(at.topics)) if at.topics else self.context
 
     def choices(self, at: Broker) -> Iterable[Choice]:
         """The choices: timers expire, tasks end, and another broker takes over."""
         group = consumer_group_of(at.state)
-        if group is None:
-            return
-        for (kind, who), _, epoch in group.timers.in_order():
-            member = group.members.by_id.get(who)  # None if another one took its place
-            if kind in TIMERS and member is not None and (kind is TimerKind.SESSION or member.epoch == epoch):
-                disturbance, text = TIMERS[kind]
-                excuse = f"{who} is silent" if kind is TimerKind.SESSION else ""
-                yield Choice(text.format(who.removesuffix("-0")), (kind, who), disturbance, excuse)
-        yield from choices_of_tasks(group)
-        yield from choices_of_failover(moves=self.moves, compacts=self.compacts)
+        if group is not None:
+            for (kind, who), _, epoch in group.timers.in_order():
+                member = group.members.by_id.get(who)  # None if another one took its place
+                if member is not None and (kind is not TimerKind.REBALANCE or member.epoch == epoch):
+                    disturbance, text = TIMERS[kind]
+                    yield Choice(text.format(self.shorten(who)), (kind, who), disturbance, self.excuse(kind, who))
+            yield from choices_of_tasks(group)
+        if GROUP in at.state.groups or GROUP in at.log.groups:
+            yield from choices_of_failover(moves=self.moves, compacts=self.compacts)
+
+    def shorten(self, who: str) -> str:
+        """A member id in a text."""
+        return who.removesuffix("-0")
+
+    def excuse(self, kind: TimerKind, who: str) -> str:
+        """The condition under which a member's timer expires without a disturbance."""
+        return f"{who} is silent" if kind is TimerKind.SESSION else ""
 
     def step(self, at: Broker, given: Any) -> Step:
-        """The step on an input: a request, a timer that expires, or a failover."""
-        context = self.context(at.topics)
+        """The step on an input: a request, a timer that expires, a task that ends, an update of metadata, or a
+        failover.
+        """
         match given:
             case Received(sender, topics) if sender == CLUSTER:
-                changed = broker.change_image(at.state, context.image, self.context(topics))
-                return self._make_step(at, CoordinatorStep(changed), at._replace(topics=topics), sends=())
-            case Received(sender, order, late):
-                searched = answer_search(at, given, context)
-                return self._handle(at, sender, order, late) if searched is None else searched
+                after = at._replace(topics=topics)
+                changed = broker.change_image(at.state, self.context_of(at).image, self.context_of(after))
+                return self.make_step(at, CoordinatorStep(changed), after)
+            case Received() if (searched := answer_search(at, given, self.context_of(at))) is not None:
+                return searched
+            case Received():
+                return self.handle(at, given)
             case Missed(sender, order):  # it was handled, but is lost with its broker
-                after = load(at.state, context)
-                return self._make_step(at, after, sends=[(sender, (order, FOUND if order == FIND else self.lost))])
-            case str() if given == MOVES:
-                return self._make_step(at, load(at.state, context), at._replace(elsewhere=frozenset(self.names)))
-            case str() if given in (FROM_COMPACTED, FROM_CLEANED):
-                loaded = list_loaded(at.log, given, context)
-                step = self._make_step(at, CoordinatorStep(loaded[0]), loaded=True)
-                wanted, *found = (
-                    _timeless(one, has_interval=False).groups.get(GROUP)
-                    for one in (load(at.state, context).state, *loaded)
-                )
-                lost = [] if all(say_the_same(wanted, one) for one in found) else [SAYS_THE_SAME]
-                return step._replace(broken=[*step.broken, *lost])
-        done = let_pass(at.state, given, context)
-        step = self._make_step(at, done)
+                return self._take_over(at, sends=[(sender, (order, FOUND if order == FIND else self.lost))])
+            case str() if given in TAKES_OVER:
+                return self._take_over(at, given)
+        return self.let_pass(at, given)
+
+    def _take_over(self, at: Broker, how: str = FAILS_OVER, sends: Sequence[tuple[str, Any]] = ()) -> Step:
+        """The step to another broker, which reads the log."""
+        context = self.context_of(at)
+        loaded, broken = load(self.find_stored(at), context), list[str]()
+        if how in (FROM_COMPACTED, FROM_CLEANED):
+            read = list_loaded(at.records, how, context)
+            wanted, *found = (self.timeless(one, has_interval=False).groups.get(GROUP) for one in (loaded.state, *read))
+            broken = [] if all(say_the_same(wanted, one) for one in found) else [SAYS_THE_SAME]
+            loaded = CoordinatorStep(read[0])
+        step = self.load(at, loaded, how)
+        after = step.state._replace(elsewhere=frozenset(self.names)) if how == MOVES else step.state
+        return Step(after, [*step.sends, *sends], [*broken, *step.broken])
+
+    def find_stored(self, at: Broker) -> Coordinator:
+        """What the log has."""
+        return at.state
+
+    def load(self, at: Broker, loaded: CoordinatorStep[Coordinator], how: str) -> Step:
+        """The step of another broker that has loaded its state."""
+        step = self.make_step(at, loaded, is_told=how not in (FROM_COMPACTED, FROM_CLEANED))
+        return step._replace(broken=[*step.broken, *self._ask_standing(at, loaded, None)])
+
+    def let_pass(self, at: Broker, given: Any) -> Step:
+        """The step without a request."""
+        done = let_pass(at.state, given, self.context_of(at))
+        step = self.make_step(at, done)
         return step._replace(broken=[*step.broken, *self._ask_standing(at, done, given)])
 
-    def _handle(self, at: Broker, sender: str, order: Any, late: bool) -> Step:
-        done = broker.handle(at.state, request(0, sender, order, self._context), self.context(at.topics))
+    def handle(self, at: Broker, given: Received) -> Step:
+        """The step on a request to the coordinator."""
+        sender, order, late = given
+        context = self.context_of(at)
+        done = broker.handle(at.state, request(0, sender, order, context), context)
         answers = [] if late else [(sender, (order, answer.body)) for answer in done.answers]
         answer = done.answers[0] if done.answers else None
         asked = []
         if isinstance(order.body, OffsetCommitRequest):
-            asked = _ask_commit(at.state, order.body, answer, self.context(at.topics))
+            asked = _ask_commit(at.state, order.body, answer, context)
         sent = order.body if isinstance(order.body, ConsumerGroupHeartbeatRequest) else None
-        if sent is not None and Rule.SUBSCRIPTION_FILTERS_TARGET in self._context.dialect:
+        if sent is not None and Rule.SUBSCRIPTION_FILTERS_TARGET in context.dialect:
             asked = _ask_subscription(done.state, sent, self.known.all_names)
-        step = self._make_step(at, done, sends=answers, sent=sent, answer=answer)
-        return step._replace(broken=[*step.broken, *asked, *self._ask_standing(at, done, order.body)])
+        step = self.make_step(at, done, sent=sent, answer=answer)
+        return Step(step.state, answers, [*step.broken, *asked, *self._ask_standing(at, done, order.body)])
 
     def _ask_standing(self, at: Broker, done: CoordinatorStep[Coordinator], given: Any) -> Iterator[str]:
         """The invariants of the standing of members that a request or a timer breaks."""
         groups = consumer_group_of(at.state), consumer_group_of(done.state)
-        return find_outcasts(*groups, given, done.answers, self.context(at.topics))
+        return find_outcasts(*groups, given, done.answers, self.context_of(at))
 
-    def _make_step(
+    def make_step(
         self,
         before: Broker,
         done: CoordinatorStep[Coordinator],
         around: Broker | None = None,
         *,
-        sends: Sequence[tuple[str, Any]] = (),
         sent: ConsumerGroupHeartbeatRequest | None = None,
         answer: Answer | None = None,
-        loaded: bool = False,
+        is_told: bool = True,
     ) -> Step:
         """Makes a step and checks the coordinator's invariants; `around` has what changes besides the coordinator.
 
-        Another broker may have `loaded` it from a log.
+        Another broker's state from a log is not told by records.
         """
-        around, after, asked = around or before, done.state, list[str]()
-        group = consumer_group_of(after)
+        around, asked = around or before, list[str]()
+        group, context = consumer_group_of(done.state), self.context_of(around)
         if group is not None:
-            was, context = consumer_group_of(before.state), self.context(around.topics)
+            was = consumer_group_of(before.state)
             same = around.topics == before.topics
             asked = find_broken(Moment(was, group, context, sent, answer), held_before=same)
-            if done.happened and not loaded and not tell(before.state, done, GROUP, context.dialect):
+            if done.happened and is_told and not tell(before.state, done, GROUP, context.dialect):
                 asked.append(TELLS)
             asked += ask_target(was, group, context)
-        if not loaded and not tell_offsets(done, self._context.dialect):
+        if is_told and not tell_offsets(done, context.dialect):
             asked.append(TELLS)
         if getattr(answer and answer.body, "error_code", None) in INVALID:
             asked = [VALID, *asked]
-        log = append(before.log, done.records) if self.compacts else ()
-        return Step(around._replace(state=self._without_time(after), log=log), sends, asked)
+        return Step(self.note(around, done), broken=asked)
 
-    def _without_time(self, state: Coordinator) -> Coordinator:
-        return _timeless(state, has_interval=self._context.config.assignment_interval_ms(GROUP) > 0)
+    def note(self, at: Broker, done: CoordinatorStep[Coordinator]) -> Broker:
+        """The coordinator after a step, without time."""
+        records = append(at.records, done.records) if self.compacts else ()
+        return at._replace(state=self.timeless(done.state, has_interval=self.has_interval), records=records)
+
+    def timeless(self, state: Coordinator, *, has_interval: bool) -> Coordinator:
+        """The coordinator with its timers in a fixed order, and without instants."""
+        group = consumer_group_of(state)
+        groups = NO_GROUPS if group is None else NO_GROUPS.set(timeless(group, has_interval=has_interval))
+        return Coordinator(groups, topics_added_version=state.topics_added_version)
 
     def look(self, at: Broker) -> Look:
         """The group and its topics in detail."""
@@ -251,17 +308,18 @@ class CoordinatorModel:
         group = consumer_group_of(at.state)
         if group is None:
             return "no group"
-        texts = []
-        for who, member in group.members.items():
-            current = member.current
-            held = self._partitions(one for one, _ in current.assigned)
-            pending = self._partitions(one for one, _ in current.pending)
-            texts.append(
-                f"{who.removesuffix('-0')} {current.state.name} at {current.epoch}: {held}"
-                + (f", to give up {pending}" if current.pending else "")
-            )
         away = f"; {', '.join(sorted(at.elsewhere))} not told that it moved" if at.elsewhere else ""
-        return "; ".join((f"{group.state.name}, epoch {group.epoch}, target {group.target_epoch}", *texts)) + away
+        return self.describe_group(group, group.members) + away
+
+    def describe_group(self, group: ConsumerGroup, members: Iterable[str]) -> str:
+        """A consumer group and these members of it."""
+        texts = [f"{group.state.name}, epoch {group.epoch}, target {group.target_epoch}"]
+        for who in members:
+            current = group.members[who].current
+            held, pending = (self._partitions(one for one, _ in some) for some in (current.assigned, current.pending))
+            gives_up = f", to give up {pending}" if current.pending else ""
+            texts.append(f"{self.shorten(who)} {current.state.name} at {current.epoch}: {held}{gives_up}")
+        return "; ".join(texts)
 
     def _partitions(self, found: Iterable[tuple[str, int]]) -> str:
         return list_partitions((self.known.all_names[topic_id], number) for topic_id, number in sorted(found))
@@ -383,18 +441,10 @@ def consumer_group_of(state: Coordinator) -> ConsumerGroup | None:
     return group if isinstance(group, ConsumerGroup) else None
 
 
-def _rests(state: Coordinator) -> int:
-    group = consumer_group_of(state)
-    return int(group is None or group.state in (State.STABLE, State.EMPTY))
-
-
-def _timeless(state: Coordinator, *, has_interval: bool) -> Coordinator:
-    """The coordinator with its group in timeless form."""
-    group = consumer_group_of(state)
-    if group is None:
-        return Coordinator(topics_added_version=state.topics_added_version)
-    groups = NO_GROUPS.set(timeless(group, has_interval=has_interval))
-    return Coordinator(groups, topics_added_version=state.topics_added_version)
+def rests(at: Broker) -> int:
+    """Whether its group is idle."""
+    group = at.state.groups.get(GROUP)
+    return int(group is None or group.state.name in ("STABLE", "EMPTY"))
 
 
 def timeless(group: ConsumerGroup, *, has_interval: bool) -> ConsumerGroup:

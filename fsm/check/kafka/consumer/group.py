@@ -136,7 +136,8 @@ def consumer_group(
     consumers = [ConsumerModel(name, setting, one, known) for name, one in zip(names, dialects, strict=True)]
     broker_settings = replace(SETTINGS, group_consumer_assignment_interval_ms=INTERVAL_MS * assignment_interval)
     rules = rules_of(coordinator)
-    context = Context(NOW, rules, broker_settings, adopt=equivariant_target if equivariant else None)
+    adopt = equivariant_target if equivariant else None
+    context = Context(NOW, rules, broker_settings, known.image(()), adopt=adopt)
     hub = CoordinatorModel(names, known, context, moves=search, compacts=compaction)
     receivers = (BROKER, *names)
     changes = (CLUSTER, "everything") if topic_changes else None
@@ -159,8 +160,7 @@ def consumer_group(
             one.name: LiveConsumer(one, NOW if trace else 1_000 * at, longest_ms[one.name], trace)
             for at, one in enumerate(consumers, 1)
         }
-        of_topics = hub.context(())
-        return Replay(live, timeouts.context(of_topics) if timeouts else of_topics, model=hub)
+        return Replay(live, timeouts.context(context) if timeouts else context, model=hub)
 
     return Model(
         f"consumer-group, {members} members of {name_dialects(dialects)}, coordinator of {rules.name}, "

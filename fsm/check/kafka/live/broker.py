@@ -31,6 +31,7 @@ from fsm.check.kafka.consumer.coordinator import (
 )
 from fsm.check.kafka.consumer.member import FIND, FOUND
 from fsm.check.kafka.live.consumers import Abandoned, take_request
+from fsm.check.kafka.topics import NO_TOPICS
 from fsm.check.model import Action, Received
 from fsm.coordinator.host import Host
 from fsm.coordinator.model.classic_group import ClassicGroup
@@ -58,7 +59,7 @@ class LiveBroker:
         is_same: Callable[[Any, Any], bool],
         is_gone: Callable[[str], bool] = lambda _: False,
         *,
-        model: CoordinatorModel | AnyCoordinator | None = None,
+        model: CoordinatorModel | None = None,
         converts: bool = False,
     ) -> None:
         """`is_same` identifies the late request of a path; a client for which `is_gone` holds gets no response.
@@ -67,7 +68,7 @@ class LiveBroker:
         """
         self.host = Host(context, resolves=False)
         self._clients, self._is_same, self._is_gone = clients, is_same, is_gone
-        self._model, self._converts = model or AnyCoordinator((), None, context), converts
+        self._model, self._converts = model or AnyCoordinator((), NO_TOPICS, context), converts
         self._made = dict.fromkeys(clients, 0)
         self._asked: dict[int, tuple[str, Client, Any, bool]] = {}
         self._at: Any = self._model.component().start
@@ -108,8 +109,7 @@ class LiveBroker:
 
     def learn(self, changes: tuple[str, ...]) -> None:
         """Updates its metadata after these changes of topics."""
-        if self._model.known is not None:
-            self.host.update(self._model.known.image(changes))
+        self.host.update(self._model.known.image(changes))
 
     def act(self, what: str) -> None:
         """Takes a step of the coordinator: a failover, or a timer that expires."""

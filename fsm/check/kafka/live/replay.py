@@ -17,7 +17,6 @@ from dataclasses import replace
 from typing import Any, Self
 
 from fsm.check.kafka.application import BROKER, ENDED, GROUP, NOW, App
-from fsm.check.kafka.classic.coordinator import AnyCoordinator
 from fsm.check.kafka.classic.shell import ClassicConsumer
 from fsm.check.kafka.classic.shell import observe as observe_classic
 from fsm.check.kafka.consumer.coordinator import CoordinatorModel
@@ -138,7 +137,7 @@ class Replay(PathReplay):
         members: dict[str, LiveMember],
         context: Context,
         *,
-        model: CoordinatorModel | AnyCoordinator | None = None,
+        model: CoordinatorModel | None = None,
         convert: Convert | None = None,
     ) -> None:
         """`model` is that of the path's coordinator, by default of one whose topics do not change.
