@@ -25,6 +25,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from types import FunctionType, ModuleType
@@ -256,15 +257,6 @@ def _with_epoch(at: int, more: int, original: Callable[..., Any], *given: Any, *
 # Choices
 
 
-class Flips(NamedTuple):
-    """The choices of one side of a model."""
-
-    side: str
-    choices: Sequence[Any]
-    flipped: Callable[[Any], AbstractContextManager[None]]
-    """The model's dialects with this choice flipped."""
-
-
 class RecordedChoices(frozenset[Any]):
     """Choices that record which of them were read."""
 
@@ -275,10 +267,44 @@ class RecordedChoices(frozenset[Any]):
         return super().__contains__(choice)
 
 
-def of_choices(flips: Iterable[Flips], asked: Mapping[str, set[Any]]) -> Iterator[Mutant]:
+class Dialects(NamedTuple):
+    """The dialects of one side of a model."""
+
+    side: str
+    choices: Iterable[Any]
+    find: Callable[..., Any]
+    """Gives the dialect of a name."""
+    field: str = "choices"
+    """The field of a dialect that has its choices."""
+    make: Callable[[str, frozenset[Any]], Any] | None = None
+    """Makes a dialect of a name and choices, if more of it depends on them."""
+
+    def flip(self, choice: Any) -> AbstractContextManager[None]:
+        """Flips a choice in every dialect."""
+
+        def flip(original: Callable[..., Any], *given: Any) -> Any:
+            found = original(*given)
+            choices = getattr(found, self.field) ^ {choice}
+            return self.make(found.name, choices) if self.make else replace(found, **{self.field: choices})
+
+        return replace_function(self.find, flip)
+
+    def record(self, asked: set[Any]) -> AbstractContextManager[None]:
+        """Notes which choices are read."""
+
+        def record(original: Callable[..., Any], *given: Any) -> Any:
+            found = original(*given)
+            choices = RecordedChoices(getattr(found, self.field))
+            choices.asked = asked
+            return replace(found, **{self.field: choices})
+
+        return replace_function(self.find, record)
+
+
+def of_choices(dialects: Iterable[Dialects], asked: Mapping[str, set[Any]]) -> Iterator[Mutant]:
     """A mutant for each choice of each side."""
-    for side, choices, flipped in flips:
-        for choice in choices:
-            place = f"{side}.{choice.name}"
-            patch = partial(flipped, choice)
-            yield Mutant("flip", place, "", patch, choice in asked.get(side, ()), frozenset((place,)))
+    for one in dialects:
+        for choice in one.choices:
+            place = f"{one.side}.{choice.name}"
+            patch = partial(one.flip, choice)
+            yield Mutant("flip", place, "", patch, choice in asked[one.side], frozenset((place,)))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from fsm.check.endless import EndlessError, watching, within
 from fsm.check.model import Choice, Component, Model
-from fsm.check.mutation_operators import OPERATORS, Flips, Met, Mutant, of_choices, of_rules, of_tables
+from fsm.check.mutation_operators import OPERATORS, Dialects, Met, Mutant, of_choices, of_rules, of_tables
 from fsm.check.search import USUAL, Limits, Search
 from fsm.check.verdict import Verdict, check, count_steps
 from fsm.errors import FsmError, InputError
@@ -36,9 +36,7 @@ class Subject:
     rules: Sequence[FunctionType] = ()
     computing: Collection[str] = ()
     """Modules of rules whose results are mutated, too."""
-    flips: Sequence[Flips] = ()
-    asked: Callable[[dict[str, set[Any]]], ExitStack] = lambda _asked: ExitStack()
-    """Records, until the `with` ends, the choices that each side reads."""
+    dialects: Sequence[Dialects] = ()
 
 
 class Outcome(NamedTuple):
@@ -230,7 +228,7 @@ def score(
     """
     met = Met()
     steps = _Steps(met)
-    asked: dict[str, set[Any]] = {}
+    asked: dict[str, set[Any]] = {one.side: set() for one in subject.dialects}
 
     def explore(limits: Limits, *, learns: bool) -> tuple[Verdict, Search]:
         searches: list[Search] = []
@@ -253,8 +251,10 @@ def score(
         return verdict, searches[-1]
 
     progress(0, 0, "the model as it is")
-    if subject.flips:
-        with subject.asked(asked):  # such dialects are different objects: states with them compare as different
+    if subject.dialects:
+        with ExitStack() as recording:  # such dialects are different objects: states with them compare as different
+            for one in subject.dialects:
+                recording.enter_context(one.record(asked[one.side]))
             explore(limits, learns=False)
     with met.watching(subject.rules):
         model, _ = explore(limits, learns=True)
@@ -266,7 +266,7 @@ def score(
             "choose --property, --disturb or --known so that it holds",
         )
     rules = of_rules(subject.rules, met, subject.computing)
-    mutants = choose([*of_tables(met), *rules, *of_choices(subject.flips, asked)], which, model.model)
+    mutants = choose([*of_tables(met), *rules, *of_choices(subject.dialects, asked)], which, model.model)
     room = replace(
         limits,
         max_states=min(limits.max_states, ROOM * model.states + SOME),
