@@ -92,24 +92,24 @@ def is_consumer_join(message: Any) -> bool:
     return getattr(getattr(message, "body", None), "member_epoch", None) == 0
 
 
-def describe_message(message: Any, image_names: Mapping[str, str]) -> str:
+def describe_message(message: Any, names: Mapping[str, str]) -> str:
     """A request or response in flight, on one line."""
     if isinstance(message, str):
         return message
     if isinstance(message, tuple):
-        return _describe_answer(message[1], image_names)
+        return _describe_answer(message[1], names)
     body = message.body
     if isinstance(body, OffsetCommitRequest):
         places = ", ".join(f"{topic.name}-{p.partition_index}" for topic in body.topics for p in topic.partitions)
         return f"commits {places} at epoch {body.generation_id_or_member_epoch}"
-    owned = "" if body.topic_partitions is None else f", owns {show_partitions(body.topic_partitions, image_names)}"
+    owned = "" if body.topic_partitions is None else f", owns {show_partitions(body.topic_partitions, names)}"
     what = {0: "joins", -1: "leaves", -2: "leaves for a while"}.get(
         body.member_epoch, f"heartbeat at epoch {body.member_epoch}"
     )
     return what + owned
 
 
-def _describe_answer(answer: Any, image_names: Mapping[str, str]) -> str:
+def _describe_answer(answer: Any, names: Mapping[str, str]) -> str:
     match answer:
         case str():
             return answer
@@ -121,7 +121,7 @@ def _describe_answer(answer: Any, image_names: Mapping[str, str]) -> str:
     if answer.error_code is not ErrorCode.NONE:
         return str(answer.error_code.name)
     given = answer.assignment
-    assigned = "" if given is None else f", is assigned {show_partitions(given, image_names)}"
+    assigned = "" if given is None else f", is assigned {show_partitions(given, names)}"
     return f"epoch {answer.member_epoch}{assigned}"
 
 

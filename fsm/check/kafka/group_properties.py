@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 class GroupProperties:
     """The properties of a whole group, over columns."""
 
-    joins = "joins"
-    """The feature of a wire that counts joins of KIP-848 on it."""
-
     def __init__(
         self,
         names: Sequence[str],
@@ -188,7 +185,7 @@ class GroupProperties:
         """Whether a killed static member returns before its session ends: UNRELEASED_INSTANCE_ID ends it."""
 
         def shows(name: str) -> Any:
-            is_other = self._is_other_process(view, name) & (view.on(name, BROKER, self.joins) > 0)
+            is_other = self._is_other_process(view, name) & (view.on(name, BROKER, "consumer joins") > 0)
             return is_other & (view.of(BROKER, f"epoch {name}") != LEAVE_GROUP_STATIC_MEMBER_EPOCH)
 
         return self._any(shows)

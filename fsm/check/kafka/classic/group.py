@@ -7,7 +7,7 @@ the group settles.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from operator import or_
@@ -27,30 +27,27 @@ from fsm.check.kafka.classic.member import ASSIGNORS, ClassicModel, number_of
 from fsm.check.kafka.classic.promises import ASKED_OF_STEPS
 from fsm.check.kafka.classic.shell import ASKED_OF_MEMBERS
 from fsm.check.kafka.consumer.compaction import SAYS_THE_SAME
+from fsm.check.kafka.consumer.group import NOT_MODELLED as NOT_OF_ANY_MEMBER
 from fsm.check.kafka.consumer.group import (
-    ANSWERS,
-    KINDS,
-    LOSING,
-    REQUESTS,
     SETTINGS,
     choose_names,
     fewer_of,
+    list_kinds,
+    list_wires,
     name_dialects,
     name_those,
     one_each,
-    outdates_of,
     read_dialects,
     rules_of,
 )
-from fsm.check.kafka.consumer.group import NOT_MODELLED as NOT_OF_ANY_MEMBER
 from fsm.check.kafka.consumer.member import LIVES, Setting
-from fsm.check.kafka.descriptions import count_omitted, describe_message, is_consumer_join, list_partitions
+from fsm.check.kafka.descriptions import describe_message, is_consumer_join, list_partitions
 from fsm.check.kafka.group_properties import GroupProperties
 from fsm.check.kafka.live.consumers import LiveClassic, LiveMember
 from fsm.check.kafka.live.replay import Replay
 from fsm.check.kafka.live.timed_replay import Timeouts, find_times
-from fsm.check.kafka.topics import CHANGES, CLUSTER, Topics
-from fsm.check.model import Condition, Goal, Model, Property, Queue, View, Wire
+from fsm.check.kafka.topics import CLUSTER, Topics
+from fsm.check.model import Condition, Goal, Model, Property, Queue, View
 from fsm.coordinator.model.context import UNLIMITED, Context
 from fsm.coordinator.model.dialect import Choice, Dialect
 from fsm.coordinator.model.persistent import PersistentMap
@@ -112,7 +109,7 @@ def classic_group(
     names = choose_names(members)
     strategies = strategies_of(protocol, members)
     fewer = fewer_of(known.first)
-    kinds = (*list_kinds(fewer, search=search, compaction=compaction), *(CHANGES if topic_changes else []))
+    kinds = list_classic_kinds(fewer, search=search, compaction=compaction, topic_changes=topic_changes)
     setting = Setting(
         known.subscribed,
         static=static,
@@ -134,6 +131,7 @@ def classic_group(
     learns = Choice.OUTDATED_REBALANCES in context.dialect
     receivers = [*([BROKER] if learns else []), *names]
     cluster = [known.component(receivers)] if topic_changes else []
+    wires = list_wires(names, known, context.dialect, describe, FEATURES)
     asked = ClassicGroupProperties(names, known.everything(()), changes, resubscribes=bool(fewer))
     options = name_those(
         {
@@ -158,7 +156,7 @@ def classic_group(
         f"classic-group, {members} {protocol} members of {name_dialects(dialects)}, "
         f"coordinator of {context.dialect.name}, {known}{options}",
         [*(one.component() for one in consumers), hub.component(), *cluster],
-        [*wires(names, known, context.dialect), *(known.wires(receivers) if topic_changes else [])],
+        [*wires, *(known.wires(receivers) if topic_changes else [])],
         asked.properties(),
         asked.goal(),
         asked.conditions(),
@@ -170,15 +168,9 @@ def classic_group(
     )
 
 
-def list_kinds(fewer: Sequence[str], *, search: bool, compaction: bool) -> list[str]:
-    """The kinds of disturbance of members of either protocol and their coordinator, with these options."""
-    given = {
-        "resubscribe": fewer,
-        "move": search,
-        "session_timeout": search,
-        "failover_compacted": compaction,
-    }
-    return [*KINDS, *(kind for kind, on in given.items() if on)]
+def list_classic_kinds(fewer: Sequence[str], *, search: bool, **options: bool) -> list[str]:
+    """The kinds of disturbance of classic members and their coordinator, with these options."""
+    return [*list_kinds(fewer, search=search, **options), *(["session_timeout"] if search else [])]
 
 
 def strategies_of(protocol: str, members: int) -> list[tuple[ClientAssignor, ...]]:
@@ -188,24 +180,6 @@ def strategies_of(protocol: str, members: int) -> list[tuple[ClientAssignor, ...
         if name not in ASSIGNORS:
             raise InputError(f"unknown classic protocol {name!r}", "--protocol", f"choose from {', '.join(ASSIGNORS)}")
     return [ASSIGNORS[name] for name in named]
-
-
-def wires(names: Sequence[str], known: Topics, rules: Dialect) -> list[Wire]:
-    """Connections between clients of either protocol and their coordinator."""
-    features = {
-        "line": lambda queue: len(queue.line),
-        "omitted": lambda queue: count_omitted((*queue.line, *queue.late), known.ids),
-        "ids": speaking,
-        "late joins": lambda queue: sum(map(_is_first_join, queue.late)),
-        "late consumer joins": lambda queue: sum(map(is_consumer_join, queue.late)),
-        "classic joins": lambda queue: sum(map(_is_classic_join, queue.line)),
-        "consumer joins": lambda queue: sum(map(is_consumer_join, queue.line)),
-    }
-    tell = partial(describe, names=known.all_names)
-    closes, faults = outdates_of(rules), (*REQUESTS, *LOSING)
-    requests = (Wire(name, BROKER, faults, features=features, describe=tell, outdates=closes) for name in names)
-    answers = (Wire(BROKER, name, ANSWERS, features=features, describe=tell) for name in names)
-    return [*requests, *answers]
 
 
 def speaking(queue: Queue) -> int:
@@ -229,6 +203,15 @@ def _id_bit(message: Any) -> int:
         body = body.members[0]
     number = number_of(getattr(body, "member_id", "") or "")
     return 1 << number if number >= 0 else 0
+
+
+FEATURES: Mapping[str, Callable[[Queue], int]] = {
+    "ids": speaking,
+    "late joins": lambda queue: sum(map(_is_first_join, queue.late)),
+    "late consumer joins": lambda queue: sum(map(is_consumer_join, queue.late)),
+    "classic joins": lambda queue: sum(map(_is_classic_join, queue.line)),
+}
+"""Features of a wire with messages of classic members."""
 
 
 class ClassicGroupProperties(GroupProperties):
@@ -314,16 +297,21 @@ def describe(message: Any, names: TopicNames) -> str:
             return answer
         return _describe_answer(order.body, answer, names)
     body = message.body
+    if isinstance(body, ConsumerGroupHeartbeatRequest | OffsetCommitRequest):
+        return describe_message(message, names)
+    text = describe_request(body, lambda given: list_partitions(decode_assignment(given).partitions))
+    if not isinstance(body, JoinGroupRequest):
+        return text
+    return f"{text}, owns {list_partitions(decode_subscription(body.protocols[-1].metadata).owned_partitions)}"
+
+
+def describe_request(body: Any, show: Callable[[bytes], str]) -> str:
+    """A request of a classic member, on one line; `show` decodes an assignment."""
     match body:
-        case ConsumerGroupHeartbeatRequest() | OffsetCommitRequest():
-            return describe_message(message, names)
-        case JoinGroupRequest():
-            owned = decode_subscription(body.protocols[-1].metadata).owned_partitions
-            who = f" as {body.member_id}" if body.member_id else ""
-            return f"JoinGroup{who}, owns {list_partitions(owned)}"
+        case JoinGroupRequest(member_id=who):
+            return "JoinGroup" + (f" as {who}" if who else "")
         case SyncGroupRequest():
-            given = [(i, decode_assignment(a).partitions) for i, a in body.assignments]
-            text = "; ".join(f"{i}: {list_partitions(p)}" for i, p in given)
+            text = "; ".join(f"{who}: {show(given)}" for who, given in body.assignments)
             return f"SyncGroup of generation {body.generation_id}" + (f", gives {text}" if text else "")
         case HeartbeatRequest():
             return f"Heartbeat of generation {body.generation_id}"

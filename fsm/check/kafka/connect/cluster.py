@@ -16,7 +16,7 @@ import numpy as np
 
 from fsm.check.kafka.application import BROKER, GROUP, NOW
 from fsm.check.kafka.classic.coordinator import AnyCoordinator
-from fsm.check.kafka.classic.group import CLASSIC_SETTINGS, ClassicGroupProperties, speaking
+from fsm.check.kafka.classic.group import CLASSIC_SETTINGS, ClassicGroupProperties, describe_request, speaking
 from fsm.check.kafka.classic.promises import ASKED_OF_STEPS as ASKED_OF_GROUP
 from fsm.check.kafka.connect.process import Order, list_units
 from fsm.check.kafka.connect.replay import replay
@@ -41,11 +41,8 @@ from fsm.coordinator.model.dialect import dialect as coordinator_dialect
 from fsm.coordinator.model.persistent import PersistentMap
 from fsm.errors import InputError
 from fsm.protocol.messages import (
-    HeartbeatRequest,
-    JoinGroupRequest,
     JoinGroupResponse,
     LeaveGroupRequest,
-    SyncGroupRequest,
     SyncGroupResponse,
     TransportFailure,
 )
@@ -233,18 +230,7 @@ def _describe(message: Any) -> str:
     if not isinstance(message, Order):
         order, answer = message
         return _describe_answer(order.body, answer)
-    body = message.body
-    match body:
-        case JoinGroupRequest(member_id=who):
-            return "JoinGroup" + (f" as {who}" if who else "")
-        case SyncGroupRequest():
-            text = "; ".join(f"{who}: {_assignment(given)}" for who, given in body.assignments)
-            return f"SyncGroup of generation {body.generation_id}" + (f", gives {text}" if text else "")
-        case HeartbeatRequest():
-            return f"Heartbeat of generation {body.generation_id}"
-        case LeaveGroupRequest(members=members):
-            return f"LeaveGroup of {members[0].member_id}"
-    return type(body).__name__
+    return describe_request(message.body, _assignment)
 
 
 def _describe_answer(asked: Any, answer: Any) -> str:

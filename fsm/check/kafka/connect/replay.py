@@ -26,7 +26,6 @@ from fsm.check.model import Action, Path, Received, Replayed
 from fsm.check.timing import Timing
 from fsm.connect.simulation.trace import WorkerTrace
 from fsm.connect.units import Units, without
-from fsm.connect.worker.config import ConnectConfig
 from fsm.connect.worker.inputs import RestartUnits, Stop, UnitsStopped, WorkerEffect, WorkerInput
 from fsm.connect.worker.state import Worker
 from fsm.coordinator.coordinator import Coordinator
@@ -53,31 +52,16 @@ UNHURRIED = ("remembered delay", "session")
 
 
 class Timeouts(NamedTuple):
-    """The timeouts of all workers."""
+    """The timeouts of all workers; the fields are those of `ConnectConfig`."""
 
     heartbeat_interval_ms: int
-    session_ms: int
-    rebalance_ms: int
-    delay_ms: int
-
-    def config(self, config: ConnectConfig) -> ConnectConfig:
-        """The settings of a worker with these timeouts."""
-        return replace(
-            config,
-            heartbeat_interval_ms=self.heartbeat_interval_ms,
-            session_timeout_ms=self.session_ms,
-            rebalance_timeout_ms=self.rebalance_ms,
-            scheduled_rebalance_max_delay_ms=self.delay_ms,
-        )
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    scheduled_rebalance_max_delay_ms: int
 
     def settings(self) -> dict[str, int]:
         """The timeouts by Kafka's names."""
-        return {
-            "heartbeat.interval.ms": self.heartbeat_interval_ms,
-            "session.timeout.ms": self.session_ms,
-            "rebalance.timeout.ms": self.rebalance_ms,
-            "scheduled.rebalance.max.delay.ms": self.delay_ms,
-        }
+        return {name.replace("_", "."): value for name, value in self._asdict().items()}
 
 
 def _list_timeouts(delay_ms: int) -> Iterator[Timeouts]:
@@ -263,7 +247,7 @@ class ConnectReplay(PathReplay):
         self.clients: dict[str, _LiveWorker] = {}
         for at, one in enumerate(models, 1):
             worker = one.new.worker
-            config = timeouts.config(worker.config) if timeouts else worker.config
+            config = replace(worker.config, **timeouts._asdict()) if timeouts else worker.config
             new = one.new._replace(worker=replace(worker, config=config))
             self.clients[one.name] = _LiveWorker(new, NOW + 1_000 * at, StepTrace(one.name, trace) if trace else None)
         self.topic = models[0].topic

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from fsm.check.kafka.application import BROKER, NOW, OF_APPLICATIONS
@@ -35,7 +36,7 @@ from fsm.check.kafka.live.replay import Replay
 from fsm.check.kafka.live.timed_replay import Timeouts, find_times
 from fsm.check.kafka.targets import IS_EQUIVARIANT, equivariant_target
 from fsm.check.kafka.topics import CHANGES, CLUSTER, Topics
-from fsm.check.model import Condition, Disturbance, Fault, Model, Notification, View, Wire
+from fsm.check.model import Condition, Disturbance, Fault, Model, Notification, Queue, View, Wire
 from fsm.coordinator.consumer.invariants import INVARIANTS
 from fsm.coordinator.host import senders_of
 from fsm.coordinator.model.context import BrokerConfig, Context
@@ -125,13 +126,7 @@ def consumer_group(
     names, dialects = choose_names(members), read_dialects(client, members)
     known = Topics(topics, change=topic_changes)
     fewer = fewer_of(known.first)
-    kinds_of = {
-        "resubscribe": fewer,
-        "move": search,
-        "failover_compacted": compaction,
-        **dict.fromkeys(CHANGES, topic_changes),
-    }
-    kinds = tuple(sorted([*KINDS, *(kind for kind, on in kinds_of.items() if on)]))
+    kinds = list_kinds(fewer, search=search, compaction=compaction, topic_changes=topic_changes)
     setting = Setting(known.subscribed, pattern, client_pattern, static, commits, search, topic_changes, fewer, kinds)
     consumers = [ConsumerModel(name, setting, one, known) for name, one in zip(names, dialects, strict=True)]
     broker_settings = replace(SETTINGS, group_consumer_assignment_interval_ms=INTERVAL_MS * assignment_interval)
@@ -170,7 +165,7 @@ def consumer_group(
             hub.component(),
             *([known.component(receivers)] if topic_changes else []),
         ],
-        [*_wires(names, known, rules), *(known.wires(receivers) if topic_changes else [])],
+        [*list_wires(names, known, rules), *(known.wires(receivers) if topic_changes else [])],
         group.properties(),
         group.goal(),
         {f"{id_of(name, life)} is silent": _is_silent(group, name, life) for name in names for life in range(LIVES)},
@@ -205,23 +200,36 @@ def name_those(options: Mapping[str, object]) -> str:
     return "".join(f", {option}" for option, on in options.items() if on)
 
 
-def _wires(names: Sequence[str], known: Topics, rules: CoordinatorDialect) -> Iterator[Wire]:
-    """The connections between members and their coordinator."""
-    closes = outdates_of(rules)
-    tell = partial(describe_message, image_names=known.all_names)
+def list_kinds(fewer: Sequence[str], *, search: bool, compaction: bool, topic_changes: bool = False) -> list[str]:
+    """The kinds of disturbance of members of either protocol and their coordinator, with these options."""
+    given = {"resubscribe": fewer, "move": search, "failover_compacted": compaction}
+    given |= dict.fromkeys(CHANGES, topic_changes)
+    return [*KINDS, *(kind for kind, on in given.items() if on)]
+
+
+def list_wires(
+    names: Sequence[str],
+    known: Topics,
+    rules: CoordinatorDialect,
+    describe: Callable[..., str] = describe_message,
+    features: Mapping[str, Callable[[Queue], int]] = MappingProxyType({}),
+) -> list[Wire]:
+    """The connections between members of either protocol and their coordinator.
+
+    Late requests are refused after a later one, if the coordinator's rules close connections.
+    """
+    closes = _outdates if CoordinatorChoice.OLDER_CONNECTION_IS_CLOSED in rules else None
+    tell = partial(describe, names=known.all_names)
     features = {
         "line": lambda queue: len(queue.line),
         "omitted": lambda queue: count_omitted((*queue.line, *queue.late), known.ids),
-        "joins": lambda queue: sum(map(is_consumer_join, queue.line)),
+        "consumer joins": lambda queue: sum(map(is_consumer_join, queue.line)),
+        **features,
     }
-    for name in names:
-        yield Wire(name, BROKER, (*REQUESTS, *LOSING), features=features, describe=tell, outdates=closes)
-        yield Wire(BROKER, name, ANSWERS, features=features, describe=tell)
-
-
-def outdates_of(rules: CoordinatorDialect) -> Callable[[Any, Any], bool] | None:
-    """The late requests that a coordinator refuses after a later one, if its rules close connections."""
-    return _outdates if CoordinatorChoice.OLDER_CONNECTION_IS_CLOSED in rules else None
+    requests = (
+        Wire(name, BROKER, (*REQUESTS, *LOSING), features=features, describe=tell, outdates=closes) for name in names
+    )
+    return [*requests, *(Wire(BROKER, name, ANSWERS, features=features, describe=tell) for name in names)]
 
 
 def _outdates(arrived: Any, late: Any) -> bool:

@@ -17,11 +17,12 @@ from fsm.check.kafka.application import BROKER, NOW
 from fsm.check.kafka.classic.coordinator import AnyCoordinator
 from fsm.check.kafka.classic.group import (
     CLASSIC_SETTINGS,
+    FEATURES,
     NOT_OF_ANY_CLASSIC_MEMBER,
     ClassicGroupProperties,
-    list_kinds,
+    describe,
+    list_classic_kinds,
     strategies_of,
-    wires,
 )
 from fsm.check.kafka.classic.member import ClassicModel
 from fsm.check.kafka.classic.promises import ASKED_OF_STEPS, FOR_SOMETHING, OF_HEARTBEATS
@@ -33,6 +34,7 @@ from fsm.check.kafka.consumer.group import (
     choose_names,
     fewer_of,
     list_asked_of_members,
+    list_wires,
     name_dialects,
     name_those,
     read_dialects,
@@ -99,7 +101,7 @@ def mixed_group(
         group_consumer_assignment_interval_ms=INTERVAL_MS * assignment_interval,
     )
     context = Context(NOW, rules_of(coordinator), config, known.image(()))
-    kinds = (*list_kinds(fewer, search=search, compaction=compaction), "convert")
+    kinds = (*list_classic_kinds(fewer, search=search, compaction=compaction), "convert")
     setting = Setting(
         known.subscribed, pattern, static=static, commits=commits, searches=search, fewer=fewer, kinds=kinds
     )
@@ -124,7 +126,7 @@ def mixed_group(
         f"mixed-group, {members} members of {name_dialects(dialects)}, {classic} of them classic ({protocol}), "
         f"policy {policy}, coordinator of {context.dialect.name}, {known}{name_those(options)}",
         [*(one.component() for one in models.values()), hub.component()],
-        wires(names, known, context.dialect),
+        list_wires(names, known, context.dialect, describe, FEATURES),
         asked.properties(),
         asked.goal(),
         asked.conditions(),
@@ -180,7 +182,7 @@ def _live(
 class _MixedGroupProperties(ClassicGroupProperties):
     """The properties of a group of either type, and the conditions under which the other protocol is refused."""
 
-    policy, joins = "", "consumer joins"
+    policy = ""
 
     def properties(self) -> list[Property]:
         """The properties of a consumer group, that it becomes a classic one when possible, and that it ends."""

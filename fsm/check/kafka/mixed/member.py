@@ -12,14 +12,12 @@ from fsm.check.kafka.application import ENDED, SUBSCRIBED, App
 from fsm.check.kafka.classic.member import ClassicModel, Order, number_of
 from fsm.check.kafka.classic.member import describe as describe_classic
 from fsm.check.kafka.classic.shell import ClassicConsumer
-from fsm.check.kafka.consumer.member import FIND, LIVES, ConsumerModel, describe, id_of
+from fsm.check.kafka.consumer.member import FIND, LIVES, SILENT, ConsumerModel, describe, id_of
 from fsm.check.kafka.consumer.shell import Consumer
 from fsm.check.kafka.looks import look_at_classic, look_at_consumer
 from fsm.check.model import Choice, Component, Look, Missed, Received, Step, Undelivered
-from fsm.tables.consumer_member import State
 
 CONVERTED = ", and speaks the other protocol"
-SILENT = (State.STALE, State.UNSUBSCRIBED, State.FATAL)
 Either = Consumer | ClassicConsumer
 
 
