@@ -43,9 +43,7 @@ from fsm.check.kafka.consumer.group import (
 from fsm.check.kafka.consumer.member import LIVES, Setting
 from fsm.check.kafka.descriptions import describe_message, is_consumer_join, list_partitions
 from fsm.check.kafka.group_properties import GroupProperties
-from fsm.check.kafka.live.consumers import LiveClassic, LiveMember
-from fsm.check.kafka.live.replay import Replay
-from fsm.check.kafka.live.timed_replay import Timeouts, find_times
+from fsm.check.kafka.live.timed_replay import find_times, make_replay
 from fsm.check.kafka.topics import CLUSTER, Topics
 from fsm.check.model import Condition, Goal, Model, Property, Queue, View
 from fsm.coordinator.model.context import UNLIMITED, Context
@@ -54,7 +52,6 @@ from fsm.coordinator.model.persistent import PersistentMap
 from fsm.errors import InputError
 from fsm.member.classic.assignors import ClientAssignor
 from fsm.member.dialect.dialect import Dialect as MemberDialect
-from fsm.member.runtime.trace import TraceTo
 from fsm.protocol.assignment import TopicNames
 from fsm.protocol.consumer_protocol import decode_assignment, decode_subscription
 from fsm.protocol.messages import (
@@ -120,10 +117,10 @@ def classic_group(
         kinds=kinds,
     )
     dialects = read_dialects(client, members)
-    consumers = [
-        ClassicModel(name, setting, rules, mine, known)
+    models = {
+        name: ClassicModel(name, setting, rules, mine, known)
         for name, rules, mine in zip(names, dialects, strategies, strict=True)
-    ]
+    }
     settings = replace(CLASSIC_SETTINGS, group_max_size=max_size)
     context = Context(NOW, rules_of(coordinator), settings, known.image(()))
     hub = AnyCoordinator(names, known, context, moves=search, compacts=compaction)
@@ -144,25 +141,17 @@ def classic_group(
         }
     )
 
-    def make(timeouts: Timeouts | None, trace: TraceTo | None) -> Replay:
-        of_path = {one.name: timeouts and timeouts.member(one.name, one.config) for one in consumers}
-        live: dict[str, LiveMember] = {
-            one.name: LiveClassic(one, NOW if trace else 1_000 * at, of_path[one.name], trace)
-            for at, one in enumerate(consumers, 1)
-        }
-        return Replay(live, context, model=hub)
-
     return Model(
         f"classic-group, {members} {protocol} members of {name_dialects(dialects)}, "
         f"coordinator of {context.dialect.name}, {known}{options}",
-        [*(one.component() for one in consumers), hub.component(), *cluster],
+        [*(one.component() for one in models.values()), hub.component(), *cluster],
         [*wires, *(known.wires(receivers) if topic_changes else [])],
         asked.properties(),
         asked.goal(),
         asked.conditions(),
         {"interrupted": asked.keeps_too_long, "late_join": asked.joins_late, "restarts": asked.restarts_twice},
         kinds,
-        replay=lambda path: find_times(path, make, {one.name: one for one in consumers}),
+        replay=lambda path: find_times(path, partial(make_replay, models.values(), hub), models),
         asked_of_steps=(*ASKED_OF_STEPS, *OF_APPLICATIONS, *ASKED_OF_MEMBERS, *([SAYS_THE_SAME] if compaction else [])),
         not_modelled=NOT_MODELLED,
     )

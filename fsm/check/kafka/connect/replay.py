@@ -14,6 +14,7 @@ from operator import is_
 from typing import Any, NamedTuple
 
 from fsm.check.kafka.application import BROKER, NOW
+from fsm.check.kafka.classic.coordinator import AnyCoordinator
 from fsm.check.kafka.connect.process import Halt, Life, Order, Process, handle, observe
 from fsm.check.kafka.connect.topic import READ_AT_START, TOPIC, Reading, TopicRequest
 from fsm.check.kafka.connect.worker import WorkerModel, list_sent
@@ -22,6 +23,7 @@ from fsm.check.kafka.live.broker import LiveBroker
 from fsm.check.kafka.live.consumers import Abandoned, Sent
 from fsm.check.kafka.live.replay import PathReplay, book, turns
 from fsm.check.kafka.live.timed_replay import BEATS, find_room, settle_times
+from fsm.check.kafka.topics import NO_TOPICS
 from fsm.check.model import Action, Path, Received, Replayed
 from fsm.check.timing import Timing
 from fsm.connect.simulation.trace import WorkerTrace
@@ -252,7 +254,7 @@ class ConnectReplay(PathReplay):
             self.clients[one.name] = _LiveWorker(new, NOW + 1_000 * at, StepTrace(one.name, trace) if trace else None)
         self.topic = models[0].topic
         self.configs = self.topic.start
-        self.broker = LiveBroker(self.clients, context, _is_same)
+        self.broker = LiveBroker(self.clients, context, AnyCoordinator((), NO_TOPICS, context), _is_same)
         self._compared: dict[str, tuple[Any, Any]] = {}
 
     def compare(self, name: str, state: Any, *, lengths: bool) -> str:

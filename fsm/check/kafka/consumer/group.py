@@ -31,9 +31,7 @@ from fsm.check.kafka.consumer.shell import (
 )
 from fsm.check.kafka.descriptions import count_omitted, describe_message, is_consumer_join
 from fsm.check.kafka.group_properties import GroupProperties
-from fsm.check.kafka.live.consumers import LONG_MS, LiveConsumer, LiveMember
-from fsm.check.kafka.live.replay import Replay
-from fsm.check.kafka.live.timed_replay import Timeouts, find_times
+from fsm.check.kafka.live.timed_replay import find_times, make_replay
 from fsm.check.kafka.targets import IS_EQUIVARIANT, equivariant_target
 from fsm.check.kafka.topics import CHANGES, CLUSTER, Topics
 from fsm.check.model import Condition, Disturbance, Fault, Model, Notification, Queue, View, Wire
@@ -49,7 +47,6 @@ from fsm.member.consumer.invariants import INVARIANTS as MEMBER_INVARIANTS
 from fsm.member.dialect.choices import Choice
 from fsm.member.dialect.dialect import Dialect as MemberDialect
 from fsm.member.dialect.dialect import dialect as member_dialect
-from fsm.member.runtime.trace import TraceTo
 from fsm.protocol.releases import LATEST
 from fsm.protocol.topic_patterns import find_problem
 
@@ -128,7 +125,7 @@ def consumer_group(
     fewer = fewer_of(known.first)
     kinds = list_kinds(fewer, search=search, compaction=compaction, topic_changes=topic_changes)
     setting = Setting(known.subscribed, pattern, client_pattern, static, commits, search, topic_changes, fewer, kinds)
-    consumers = [ConsumerModel(name, setting, one, known) for name, one in zip(names, dialects, strict=True)]
+    models = {name: ConsumerModel(name, setting, one, known) for name, one in zip(names, dialects, strict=True)}
     broker_settings = replace(SETTINGS, group_consumer_assignment_interval_ms=INTERVAL_MS * assignment_interval)
     rules = rules_of(coordinator)
     adopt = equivariant_target if equivariant else None
@@ -149,19 +146,11 @@ def consumer_group(
         "targets independent of member ids": equivariant,
     }
 
-    def make(timeouts: Timeouts | None, trace: TraceTo | None) -> Replay:
-        longest_ms = {one.name: timeouts.max_poll_interval_ms(one.name) if timeouts else LONG_MS for one in consumers}
-        live: dict[str, LiveMember] = {
-            one.name: LiveConsumer(one, NOW if trace else 1_000 * at, longest_ms[one.name], trace)
-            for at, one in enumerate(consumers, 1)
-        }
-        return Replay(live, timeouts.context(context) if timeouts else context, model=hub)
-
     return Model(
         f"consumer-group, {members} members of {name_dialects(dialects)}, coordinator of {rules.name}, "
         f"{known}{name_those(options)}",
         [
-            *(one.component() for one in consumers),
+            *(one.component() for one in models.values()),
             hub.component(),
             *([known.component(receivers)] if topic_changes else []),
         ],
@@ -176,7 +165,7 @@ def consumer_group(
             **({"unreleased": group.is_unreleased} if static else {}),
         },
         kinds,
-        lambda path: find_times(path, make, {one.name: one for one in consumers}, may_be_classic=False),
+        lambda path: find_times(path, partial(make_replay, models.values(), hub), models, may_be_classic=False),
         [
             *list_asked_of_members(dialects),
             *(name for name, _ in INVARIANTS),

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 from fsm.check.kafka.application import GROUP
 from fsm.check.kafka.classic.coordinator import (
-    AnyCoordinator,
     end_delayed,
     find_unanswered,
     is_used,
@@ -24,6 +23,7 @@ from fsm.check.kafka.consumer.coordinator import (
     MOVES,
     RESOLVED,
     TAKES_OVER,
+    Broker,
     CoordinatorModel,
     answer_search,
     let_pass,
@@ -31,7 +31,6 @@ from fsm.check.kafka.consumer.coordinator import (
 )
 from fsm.check.kafka.consumer.member import FIND, FOUND
 from fsm.check.kafka.live.consumers import Abandoned, take_request
-from fsm.check.kafka.topics import NO_TOPICS
 from fsm.check.model import Action, Received
 from fsm.coordinator.host import Host
 from fsm.coordinator.model.classic_group import ClassicGroup
@@ -56,22 +55,22 @@ class LiveBroker:
         self,
         clients: Mapping[str, Client],
         context: Context,
+        model: CoordinatorModel,
         is_same: Callable[[Any, Any], bool],
         is_gone: Callable[[str], bool] = lambda _: False,
         *,
-        model: CoordinatorModel | None = None,
         converts: bool = False,
     ) -> None:
         """`is_same` identifies the late request of a path; a client for which `is_gone` holds gets no response.
 
-        The `model` is that of the path's coordinator, by default of one whose group may be classic.
+        The `model` is that of the path's coordinator.
         """
         self.host = Host(context, resolves=False)
         self._clients, self._is_same, self._is_gone = clients, is_same, is_gone
-        self._model, self._converts = model or AnyCoordinator((), NO_TOPICS, context), converts
+        self._model, self._converts = model, converts
         self._made = dict.fromkeys(clients, 0)
         self._asked: dict[int, tuple[str, Client, Any, bool]] = {}
-        self._at: Any = self._model.component().start
+        self._at = Broker()
         """Has the clients that still send requests to the former coordinator's broker."""
 
     def pass_time(self) -> None:

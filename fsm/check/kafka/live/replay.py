@@ -136,11 +136,10 @@ class Replay(PathReplay):
         self,
         members: dict[str, LiveMember],
         context: Context,
-        *,
-        model: CoordinatorModel | None = None,
+        model: CoordinatorModel,
         convert: Convert | None = None,
     ) -> None:
-        """`model` is that of the path's coordinator, by default of one whose topics do not change.
+        """`model` is that of the path's coordinator.
 
         `convert` returns the next process of a consumer if it uses the other protocol.
         """
@@ -149,9 +148,9 @@ class Replay(PathReplay):
         self.broker = LiveBroker(
             members,
             context,
+            model,
             lambda one, asked: bool(_describe(one) == _describe(asked)),
             lambda name: members[name].app in GONE,
-            model=model,
             converts=convert is not None,
         )
 

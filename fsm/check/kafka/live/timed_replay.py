@@ -18,8 +18,11 @@ from functools import partial
 from itertools import islice
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from fsm.check.kafka.application import BROKER, ENDED
-from fsm.check.kafka.live.consumers import LiveClassic, LiveConsumer, LiveMember
+from fsm.check.kafka.application import BROKER, ENDED, NOW
+from fsm.check.kafka.classic.member import ClassicModel
+from fsm.check.kafka.consumer.coordinator import CoordinatorModel
+from fsm.check.kafka.consumer.member import ConsumerModel
+from fsm.check.kafka.live.consumers import LONG_MS, LiveClassic, LiveConsumer, LiveMember
 from fsm.check.kafka.live.replay import Replay, trace_along
 from fsm.check.model import Action, Choice, Path, Replayed
 from fsm.check.timing import Constraint, Timing
@@ -79,6 +82,29 @@ class Timeouts(NamedTuple):
             group_consumer_min_heartbeat_interval_ms=self.heartbeat_interval_ms,
         )
         return replace(context, config=config)
+
+
+def make_live(
+    model: ConsumerModel | ClassicModel, now_ms: int, timeouts: Timeouts | None, trace: TraceTo | None, life: int = 0
+) -> LiveMember:
+    """A live consumer with these timeouts, or those of its model."""
+    if isinstance(model, ClassicModel):
+        config = timeouts and timeouts.member(model.name, model.config)
+        return LiveClassic(model, now_ms, config, trace, life=life)
+    longest_ms = timeouts.max_poll_interval_ms(model.name) if timeouts else LONG_MS
+    return LiveConsumer(model, now_ms, longest_ms, trace, life=life)
+
+
+def make_replay(
+    models: Iterable[ConsumerModel | ClassicModel],
+    hub: CoordinatorModel,
+    timeouts: Timeouts | None,
+    trace: TraceTo | None,
+    convert: Callable[[LiveMember], LiveMember] | None = None,
+) -> Replay:
+    """Live consumers and their coordinator with these timeouts, or those of the models."""
+    live = {one.name: make_live(one, NOW if trace else 1_000 * at, timeouts, trace) for at, one in enumerate(models, 1)}
+    return Replay(live, timeouts.context(hub.context) if timeouts else hub.context, hub, convert)
 
 
 def _list_timeouts(path: Path, names: Iterable[str], intervals_ms: Sequence[int]) -> Iterator[Timeouts]:

@@ -42,9 +42,9 @@ from fsm.check.kafka.consumer.group import (
 )
 from fsm.check.kafka.consumer.member import ConsumerModel, Setting
 from fsm.check.kafka.group_properties import GroupProperties
-from fsm.check.kafka.live.consumers import LONG_MS, LiveClassic, LiveConsumer, LiveMember
+from fsm.check.kafka.live.consumers import LiveConsumer, LiveMember
 from fsm.check.kafka.live.replay import Replay
-from fsm.check.kafka.live.timed_replay import Timeouts, find_times
+from fsm.check.kafka.live.timed_replay import Timeouts, find_times, make_live, make_replay
 from fsm.check.kafka.mixed.member import ConvertingConsumerModel
 from fsm.check.kafka.topics import Topics
 from fsm.check.model import Goal, Model, Property, View
@@ -143,7 +143,7 @@ def mixed_group(
             "unreleased": asked.is_unreleased,
         },
         kinds,
-        lambda path: find_times(path, partial(_live, models, context), models),
+        lambda path: find_times(path, partial(_make_replay, models, hub), models),
         [
             *list_asked_of_members(dialects),
             *ASKED_OF_MEMBERS,
@@ -156,27 +156,21 @@ def mixed_group(
     )
 
 
-def _live(
-    models: Mapping[str, ConvertingConsumerModel], context: Context, timeouts: Timeouts | None, trace: TraceTo | None
+def _make_replay(
+    models: Mapping[str, ConvertingConsumerModel],
+    hub: AnyCoordinator,
+    timeouts: Timeouts | None,
+    trace: TraceTo | None,
 ) -> Replay:
     """Makes the live members, each with its initial protocol."""
 
-    def make(model: ConvertingConsumerModel, now_ms: int, life: int, *, classic: bool) -> LiveMember:
-        if classic:
-            config = timeouts and timeouts.member(model.name, model.classic.config)
-            return LiveClassic(model.classic, now_ms, config, trace, life=life)
-        longest_ms = timeouts.max_poll_interval_ms(model.name) if timeouts else LONG_MS
-        return LiveConsumer(model.consumer, now_ms, longest_ms, trace, life=life)
-
     def convert(before: LiveMember) -> LiveMember:
         model = models[before.name]
-        return make(model, before.now_ms, before.life + 1, classic=isinstance(before, LiveConsumer))
+        other = model.classic if isinstance(before, LiveConsumer) else model.consumer
+        return make_live(other, before.now_ms, timeouts, trace, before.life + 1)
 
-    live = {
-        name: make(model, NOW if trace else 1_000 * at, 0, classic=model.begins_classic)
-        for at, (name, model) in enumerate(models.items(), 1)
-    }
-    return Replay(live, timeouts.context(context) if timeouts else context, convert=convert)
+    first = [one.classic if one.begins_classic else one.consumer for one in models.values()]
+    return make_replay(first, hub, timeouts, trace, convert)
 
 
 class _MixedGroupProperties(ClassicGroupProperties):
