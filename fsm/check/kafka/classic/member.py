@@ -24,14 +24,14 @@ from fsm.check.kafka.application import (
     RAISES,
     SUBSCRIBED,
     App,
+    Driven,
     choices_of_application,
-    choices_of_process,
 )
 from fsm.check.kafka.classic.shell import ClassicConsumer, Shell, interrupt, list_pending
-from fsm.check.kafka.consumer.member import FIND, LIVES, Setting, ends_search
+from fsm.check.kafka.consumer.member import FIND, MemberModel, Setting, ends_search
 from fsm.check.kafka.descriptions import describe_application
 from fsm.check.kafka.looks import look_at_classic
-from fsm.check.kafka.topics import ASKS, CLUSTER, Topics, mask
+from fsm.check.kafka.topics import Topics, mask
 from fsm.check.model import Choice, Component, Missed, Received, Step, Undelivered
 from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE, ClientAssignor
 from fsm.member.classic.decisions import find_rejoin_cause
@@ -42,7 +42,7 @@ from fsm.member.dialect.dialect import Dialect
 from fsm.member.events import BackgroundEvent
 from fsm.member.timers import NEVER
 from fsm.protocol.assignment import Partitions, among, partitions, without
-from fsm.protocol.messages import TIMED_OUT, HeartbeatRequest, JoinGroupRequest
+from fsm.protocol.messages import HeartbeatRequest, JoinGroupRequest
 from fsm.tables.classic_member import REBALANCING, TABLE, State
 
 ASSIGNORS: dict[str, tuple[ClientAssignor, ...]] = {
@@ -90,18 +90,21 @@ def number_of(member_id: str) -> int:
     return IDS_OF_A_LIFE * int(digits) if len(before) == 1 and last == digits else int(digits)
 
 
-class ClassicModel:
+class ClassicModel(MemberModel):
     """Makes the component of one consumer of the classic protocol."""
 
     def __init__(
         self, name: str, setting: Setting, dialect: Dialect, assignors: tuple[ClientAssignor, ...], known: Topics
     ) -> None:
-        self.name, self.setting, self.known = name, setting, known
+        super().__init__(name, setting, known)
         self.interrupted_is_called = Rule.INTERRUPTED_IS_CALLED in dialect
         self.config = config(name, setting, assignors)
-        self.new = ClassicConsumer(replace(new_member(self.config), coordinator_known=True, metadata=self._counts(())))
+        self.new = ClassicConsumer(replace(new_member(self.config), coordinator_known=True, metadata=self.metadata(())))
 
-    def _counts(self, changes: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    def start(self, life: int) -> ClassicConsumer:
+        return self.new._replace(life=life)
+
+    def metadata(self, changes: Sequence[str]) -> tuple[tuple[str, int], ...]:
         """The partition counts that its client knows after these changes."""
         return tuple(sorted(self.known.counts(changes).items()))
 
@@ -150,21 +153,11 @@ class ClassicModel:
         is_stable = consumer.app is App.RUNNING and member.state is State.STABLE and member.coordinator_known
         return is_stable and not is_busy and consumer.using == member.owned
 
-    def choices(self, consumer: ClassicConsumer) -> Iterable[Choice]:
-        """The choices of its application, its timers and its process."""
-        kinds = self.setting.kinds
-        possible = (one for one in self._all_choices(consumer) if one.label != INTERRUPTED)  # it waits for no answer
-        return [one for one in possible if not one.disturbance or one.disturbance in kinds]
-
-    def _all_choices(self, consumer: ClassicConsumer) -> Iterable[Choice]:
-        if consumer.app not in ENDED:
-            yield from self._choices_alive(consumer)
-        yield from choices_of_process(consumer.app, again=consumer.life + 1 < LIVES)
-
-    def _choices_alive(self, consumer: ClassicConsumer) -> Iterable[Choice]:
+    def choices_alive(self, consumer: ClassicConsumer) -> Iterable[Choice]:
         member, app = consumer.member, consumer.app
         changes, waits = self.setting.fewer not in ((), member.topics), bool(consumer.events)
-        yield from choices_of_application(app, consumer.calling, consumer.using, waits=waits, otherwise=changes)
+        of_app = choices_of_application(app, consumer.calling, consumer.using, waits=waits, otherwise=changes)
+        yield from (one for one in of_app if one.label != INTERRUPTED)  # it waits for no answer
         if app is App.RUNNING and consumer.calling is not None:
             yield Choice(CALLBACK_INTERRUPTED, disturbance="interrupted")
         if app is App.CLOSING and consumer.calling is None and member.closing and member.closing.due_ms > NOW:
@@ -182,22 +175,11 @@ class ClassicModel:
         """The input; for an interrupt within a callback that counts as called, that the callback raises."""
         return RAISES if given == CALLBACK_INTERRUPTED and self.interrupted_is_called else given
 
-    def begin(self, life: int) -> Step:
-        """Starts its next process."""
-        return Step(self.new._replace(life=life), [(CLUSTER, ASKS)] if self.setting.asks else [], hangs_up=True)
-
-    def step(self, consumer: ClassicConsumer, given: Any) -> Step:
-        """The step on an input: the label of a choice, a response, or a request that failed."""
-        if isinstance(given, str) and "starts again" in given:
-            return self.begin(consumer.life + 1)
-        if consumer.app in ENDED:
-            return Step(consumer)
+    def take(self, consumer: ClassicConsumer, given: Any) -> Step:
         given = self.find_end(given)
-        if given == "is killed":
-            return Step(self.new._replace(app=App.DEAD, life=consumer.life), hangs_up=True)
         member = _let_pass(consumer.member, given)
         shell = Shell(consumer._replace(member=member), searches=self.setting.searches)
-        app, using, calling = self._hand_in(shell, consumer, given)
+        app, using, calling = self.hand_in(shell, consumer, given)
         shell.turn()
         if given in PASSES and not shell.closed:
             calling, error = shell.take_events(app)
@@ -217,7 +199,7 @@ class ClassicModel:
         sent: list[tuple[str, Any]] = [(BROKER, Order(consumer.life, _without_reason(order))) for order in shell.sent]
         if shell.closed:
             shell.broken += [CLOSES_EMPTY] if using and calling is None else []
-            return Step(self.new._replace(app=App.CLOSED, life=consumer.life), sent, shell.broken)
+            return Step(self.start(consumer.life)._replace(app=App.CLOSED), sent, shell.broken)
         beats = consumer.beats and not _ends_heartbeat(consumer, given)
         beats = beats or any(isinstance(order.body, HeartbeatRequest) for order in shell.sent)
         asked = consumer.searching and not ends_search(given)
@@ -238,30 +220,15 @@ class ClassicModel:
             return Step(after._replace(beats=False, searching=False), broken=shell.broken, hangs_up=True)
         return Step(after, sent, shell.broken)
 
-    def _hand_in(
-        self, shell: Shell, consumer: ClassicConsumer, given: Any
-    ) -> tuple[App, Partitions, BackgroundEvent | None]:
-        """Passes an input to the shell; returns the application's state, its partitions and the running callback."""
-        doing = consumer.app, consumer.using, consumer.calling
-        match given:
-            case "hangs in its callback":
-                return App.HUNG, *doing[1:]
-            case str() if given == CALLBACK_INTERRUPTED:
-                shell.member = interrupt(shell.member)
-                return *doing[:2], None
-            case str():
-                return shell.do(given, doing, self.setting.subscribe(given), self.setting.polls(consumer.using))
-            case Received(sender=sender, message=changes) if sender == CLUSTER:
-                shell.learn(self._counts(changes), NOW)
-            case Received(message=(order, _)) if order == FIND:
-                shell.find_coordinator(NOW)
-            case Received(message=(order, answer)) if order.life == consumer.life:
-                shell.receive_answer(order.sent, answer, 0.0, NOW)
-            case Missed(message=(Order() as order, _)) | Undelivered(message=Order() as order):
-                if order.life != consumer.life:
-                    return doing
-                shell.receive_answer(order.sent, TIMED_OUT, 0.0, NOW)
-        return doing
+    def hand_in(self, shell: Any, consumer: Any, given: Any) -> tuple[App, Partitions, BackgroundEvent | None]:
+        if given != CALLBACK_INTERRUPTED:
+            return super().hand_in(shell, consumer, given)
+        shell.member = interrupt(shell.member)
+        return consumer.app, consumer.using, None
+
+    def end_request(self, shell: Driven, consumer: ClassicConsumer, order: Order, answer: Any) -> None:
+        if order.life == consumer.life:
+            shell.receive_answer(order.sent, answer, 0.0, NOW)
 
 
 def _keeps_too_long(member: ClassicMember) -> bool:

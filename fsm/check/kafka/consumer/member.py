@@ -7,7 +7,8 @@ code. A callback may take any time.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -28,6 +29,7 @@ from fsm.check.kafka.application import (
     RAISES,
     SUBSCRIBED,
     App,
+    Driven,
     choices_of_application,
     choices_of_process,
     positions,
@@ -50,7 +52,7 @@ from fsm.member.events import (
     TopicRe2JPatternSubscriptionChangeEvent,
     TopicSubscriptionChangeEvent,
 )
-from fsm.protocol.assignment import Partitions, partitions
+from fsm.protocol.assignment import Partitions, TopicNames, partitions
 from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.messages import (
     TIMED_OUT,
@@ -126,17 +128,86 @@ class Setting:
         return AsyncPollEvent(positions(using) if self.commits else ())
 
 
-class ConsumerModel:
+class MemberModel(ABC):
+    """Makes the component of one consumer of either protocol."""
+
+    def __init__(self, name: str, setting: Setting, known: Topics) -> None:
+        self.name, self.setting, self.known = name, setting, known
+
+    @abstractmethod
+    def start(self, life: int) -> Any:
+        """A process before its first step."""
+
+    @abstractmethod
+    def metadata(self, changes: Sequence[str]) -> Any:
+        """What its client knows about topics after these changes."""
+
+    def choices(self, consumer: Any) -> Iterable[Choice]:
+        """The choices of its application, its timers and its process."""
+        alive = () if consumer.app in ENDED else self.choices_alive(consumer)
+        possible = (*alive, *choices_of_process(consumer.app, again=consumer.life + 1 < LIVES))
+        return [one for one in possible if not one.disturbance or one.disturbance in self.setting.kinds]
+
+    @abstractmethod
+    def choices_alive(self, consumer: Any) -> Iterable[Choice]:
+        """The choices of its application and its timers."""
+
+    def begin(self, life: int) -> Step:
+        """Starts its next process."""
+        return Step(self.start(life), [(CLUSTER, ASKS)] if self.setting.asks else [], hangs_up=True)
+
+    def step(self, consumer: Any, given: Any) -> Step:
+        """The step on an input: the label of a choice, a response, or a request that failed."""
+        if isinstance(given, str) and "starts again" in given:
+            return self.begin(consumer.life + 1)
+        if consumer.app in ENDED:
+            return Step(consumer)
+        if given == "is killed":
+            return Step(self.start(consumer.life)._replace(app=App.DEAD), hangs_up=True)
+        return self.take(consumer, given)
+
+    @abstractmethod
+    def take(self, consumer: Any, given: Any) -> Step:
+        """The step of a running process."""
+
+    def hand_in(self, shell: Driven, consumer: Any, given: Any) -> tuple[App, Partitions, BackgroundEvent | None]:
+        """Passes an input to the shell; returns the application's state, its partitions and the running callback."""
+        doing = consumer.app, consumer.using, consumer.calling
+        match given:
+            case "hangs in its callback":
+                return App.HUNG, *doing[1:]
+            case str():
+                return shell.do(given, doing, self.setting.subscribe(given), self.setting.polls(consumer.using))
+            case Received(sender=sender, message=changes) if sender == CLUSTER:
+                shell.learn(self.metadata(changes), NOW)
+            case Received(message=(order, _)) if order == FIND:
+                shell.find_coordinator(NOW)
+            case Received(message=(order, answer)):
+                self.end_request(shell, consumer, order, answer)
+            case Missed(message=(order, _)) | Undelivered(message=order) if order != FIND:
+                self.end_request(shell, consumer, order, TIMED_OUT)
+        return doing
+
+    def end_request(self, shell: Driven, _consumer: Any, order: Any, answer: Any) -> None:
+        """Ends a request with its response, or abandons it."""
+        shell.receive_answer(order, answer, 0.0, NOW)
+
+
+class ConsumerModel(MemberModel):
     """Makes the component of one consumer."""
 
     def __init__(self, name: str, setting: Setting, dialect: Dialect, known: Topics) -> None:
-        self.name, self.setting, self.dialect, self.known = name, setting, dialect, known
-        self.new = self._process(0)
+        super().__init__(name, setting, known)
+        self.dialect = dialect
+        self.new = self.start(0)
 
-    def _process(self, life: int) -> Consumer:
+    def metadata(self, changes: Sequence[str]) -> TopicNames:
+        return self.known.names(changes)
+
+    def start(self, life: int) -> Consumer:
         config = self.setting.config(self.name, max_poll_interval_ms=4_000, request_timeout_ms=1_000)
         member = new_member(config, id_of(self.name, life), self.dialect, NOW)
-        client = replace(member.client, coordinator_known=True, metadata=self.known.names(()))
+        client = replace(member.client, coordinator_known=True, metadata=self.metadata(()))
         return Consumer(_timeless(replace(member, client=client)), life=life)
 
     def component(self) -> Component:
@@ -207,17 +278,7 @@ class ConsumerModel:
         is_stable = consumer.app is App.RUNNING and member.state is State.STABLE
         return is_stable and not is_busy and consumer.using == member.ownership.owned
 
-    def choices(self, consumer: Consumer) -> Iterable[Choice]:
-        """The choices of its application, its timers and its process."""
-        kinds = self.setting.kinds
-        return [one for one in self._all_choices(consumer) if not one.disturbance or one.disturbance in kinds]
-
-    def _all_choices(self, consumer: Consumer) -> Iterable[Choice]:
-        if consumer.app not in ENDED:
-            yield from self._choices_alive(consumer)
-        yield from choices_of_process(consumer.app, again=consumer.life + 1 < LIVES)
-
-    def _choices_alive(self, consumer: Consumer) -> Iterable[Choice]:
+    def choices_alive(self, consumer: Consumer) -> Iterable[Choice]:
         member, app = consumer.member, consumer.app
         changes, waits = self._may_change(app, member), bool(consumer.events)
         yield from choices_of_application(app, consumer.calling, consumer.using, waits=waits, otherwise=changes)
@@ -233,21 +294,10 @@ class ConsumerModel:
         if is_timed and app in (*SUBSCRIBED, App.LEAVING, App.HUNG):
             yield Choice("poll timer runs out", disturbance="" if app is App.HUNG else "poll_timeout")
 
-    def begin(self, life: int) -> Step:
-        """Starts its next process."""
-        return Step(self._process(life), [(CLUSTER, ASKS)] if self.setting.asks else [], hangs_up=True)
-
-    def step(self, consumer: Consumer, given: Any) -> Step:
-        """The step on an input: the label of a choice, a response, or a request that failed."""
-        if isinstance(given, str) and "starts again" in given:
-            return self.begin(consumer.life + 1)
-        if consumer.app in ENDED:
-            return Step(consumer)
-        if given == "is killed":
-            return Step(self._process(consumer.life)._replace(app=App.DEAD), hangs_up=True)
+    def take(self, consumer: Consumer, given: Any) -> Step:
         overdue = consumer.overdue or given in (CLOSE_NOW, CLOSE_OVER)
         shell = Shell(_let_pass(consumer, given)._replace(overdue=overdue), searches=self.setting.searches)
-        app, using, calling = self._hand_in(shell, consumer, given)
+        app, using, calling = self.hand_in(shell, consumer, given)
         shell.turn()
         raised = consumer.raised or given == RAISES
         if given in PASSES:
@@ -264,7 +314,7 @@ class ConsumerModel:
         if shell.closed:
             shell.broken += [] if shell.has_left else [LEAVES]
             shell.broken += [CLOSES_EMPTY] if using and calling is None else []
-            return Step(self._process(consumer.life)._replace(app=App.CLOSED), sent, shell.broken)
+            return Step(self.start(consumer.life)._replace(app=App.CLOSED), sent, shell.broken)
         asked = consumer.searching and not ends_search(given)
         seeks = shell.searches and shell.seeks_coordinator
         sent += [(BROKER, FIND)] if seeks and not asked else []
@@ -291,24 +341,6 @@ class ConsumerModel:
             overdue,
         )
         return Step(after, () if app is App.CRASHED else sent, broken, hangs_up=app is App.CRASHED)
-
-    def _hand_in(self, shell: Shell, consumer: Consumer, given: Any) -> tuple[App, Partitions, BackgroundEvent | None]:
-        """Passes an input to the shell; returns the application's state, its partitions and the running callback."""
-        doing = consumer.app, consumer.using, consumer.calling
-        match given:
-            case "hangs in its callback":
-                return App.HUNG, *doing[1:]
-            case str():
-                return shell.do(given, doing, self.setting.subscribe(given), self.setting.polls(consumer.using))
-            case Received(sender=sender, message=topics) if sender == CLUSTER:
-                shell.learn(self.known.names(topics), NOW)
-            case Received(message=(order, _)) if order == FIND:
-                shell.find_coordinator(NOW)
-            case Received(message=(order, answer)):
-                shell.receive_answer(order, answer, 0.0, NOW)
-            case Missed(message=(order, _)) | Undelivered(message=order) if order != FIND:
-                shell.receive_answer(order, TIMED_OUT, 0.0, NOW)
-        return doing
 
 
 def _count_awaited(member: Member) -> int:

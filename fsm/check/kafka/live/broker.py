@@ -30,7 +30,7 @@ from fsm.check.kafka.consumer.coordinator import (
     version_of,
 )
 from fsm.check.kafka.consumer.member import FIND, FOUND
-from fsm.check.kafka.live.consumers import Abandoned, take_request
+from fsm.check.kafka.live.consumers import Abandoned
 from fsm.check.model import Action, Received
 from fsm.coordinator.host import Host
 from fsm.coordinator.model.classic_group import ClassicGroup
@@ -84,8 +84,11 @@ class LiveBroker:
         client, late = self._clients[name], action.what == "receives late"
         if not (client.late if late else client.out):
             return
-        is_it = (lambda one: self._is_same(one, action.message)) if late else None
-        connection, order = take_request(client.out, client.late, is_it)
+        connection, order = (
+            client.late.take(lambda one: self._is_same(one, action.message))
+            if late
+            else (client.late.connection, client.out.pop(0))
+        )
         if action.what == "lost":
             self._fail_over(FAILS_OVER)
             client.back.append((order, FOUND if order == FIND else self._model.lost))

@@ -26,18 +26,12 @@ from fsm.check.kafka.application import (
 from fsm.check.kafka.classic.member import CALLBACK_INTERRUPTED, SESSION_OVER, ClassicModel
 from fsm.check.kafka.classic.shell import interrupt, list_pending
 from fsm.check.kafka.classic.shell import observe as observe_classic
-from fsm.check.kafka.consumer.member import FIND, FOUND, ConsumerModel, Setting, id_of, list_fetched
+from fsm.check.kafka.consumer.member import FIND, FOUND, ConsumerModel, MemberModel, id_of, list_fetched
 from fsm.check.kafka.consumer.shell import observe
 from fsm.check.kafka.descriptions import Seen
 from fsm.member.classic.state import ClassicConfig
 from fsm.member.effects import CallCompleted
-from fsm.member.events import (
-    ApplicationEvent,
-    AsyncPollEvent,
-    KafkaError,
-    SyncCommitEvent,
-    UnsubscribeEvent,
-)
+from fsm.member.events import KafkaError, SyncCommitEvent, UnsubscribeEvent
 from fsm.member.runtime.classic_shell import ClassicConsumerMember
 from fsm.member.runtime.consumer_shell import ConsumerMember
 from fsm.member.runtime.queues import InvokeListener, Pass, process
@@ -93,23 +87,16 @@ class Abandoned:
         return self._orders.pop(next(i for i, (_, order) in enumerate(self._orders) if is_it(order)))
 
 
-def take_request(out: list[Any], late: Abandoned, is_it: Callable[[Any], bool] | None) -> tuple[int, Any]:
-    """The connection of the request that arrives, and the request: the first in flight, or the abandoned one."""
-    return (late.connection, out.pop(0)) if is_it is None else late.take(is_it)
-
-
 class LiveMember:
-    """A consumer with its own clock, its application and its connection; `metadata` is its client's."""
+    """A consumer with its own clock, its application and its connection."""
 
-    name: str
-    life: int
-    """The number of the process of the consumer."""
-
-    def __init__(self, shell: MemberShell[Any, Any], setting: Setting, metadata: Any, now_ms: int) -> None:
-        self.shell, self.setting, self.now_ms = shell, setting, now_ms
+    def __init__(self, shell: MemberShell[Any, Any], model: MemberModel, now_ms: int, life: int) -> None:
+        """`life` is the number of the process of the consumer."""
+        self.shell, self.name, self.setting, self.now_ms, self.life = shell, model.name, model.setting, now_ms, life
+        self._metadata = model.metadata
         self.shell.find_coordinator(now_ms)
-        self.shell.learn(metadata, now_ms)
-        self.app, self.call, self.commit_call, self.searches = App.IDLE, 0, 0, False
+        self.shell.learn(self._metadata(()), now_ms)
+        self.app, self.call, self.commit_call = App.IDLE, 0, 0
         self.running: Pass | None = None
         self.asked: InvokeListener | None = None
         self.asked_for_coordinator = self.is_interrupted = False
@@ -182,8 +169,6 @@ class LiveMember:
             self.app, self.using = App.CLOSED, ()
         elif self.app is App.RUNNING and self.asked is None and what in PASSES:
             self.using = partitions((*self.using, *self.shell.fetchable(checked=True)))
-        if self.setting.fewer:
-            self.using = self._list_fetched()
 
     def _let_pass(self, what: str) -> None:
         due_ms = {
@@ -199,9 +184,9 @@ class LiveMember:
         match what:
             case "subscribes" | "subscribes otherwise":
                 self.app = App.RUNNING
-                self.shell.submit(self.subscribe(what))
+                self.shell.submit(self.setting.subscribe(what))
             case str() if what in ("polls", INTERRUPTED):
-                self.shell.submit(self.polls())
+                self.shell.submit(self.setting.polls(self.using))
             case "unsubscribes":
                 self.app = App.LEAVING
                 self.call = self.shell.submit(UnsubscribeEvent())
@@ -221,18 +206,6 @@ class LiveMember:
         self.late.add(self.out)
         self.out, self.back, self.app, self.using = [], [], app, ()
 
-    def subscribe(self, what: str) -> ApplicationEvent:
-        """The event of its application that subscribes, or changes its subscription."""
-        return self.setting.subscribe(what)
-
-    def _list_fetched(self) -> Partitions:
-        """The partitions in use of which its application still gets records."""
-        return self.using
-
-    def polls(self) -> AsyncPollEvent:
-        """The event of its application that polls."""
-        return self.setting.polls(self.using)
-
     @property
     def commit_ready_ms(self) -> int:
         """When it may retry a commit."""
@@ -240,7 +213,9 @@ class LiveMember:
 
     def learn(self, changes: Sequence[str]) -> None:
         """Updates the metadata of its client."""
-        raise NotImplementedError
+        if self.app not in ENDED:
+            self.shell.learn(self._metadata(changes), self.now_ms)
+            self.act("")
 
     def end(self, order: Any, answer: Any) -> None:
         """Ends a request with its response, or abandons it."""
@@ -261,7 +236,7 @@ class LiveMember:
             if self.call in {done.call for done in result.completed_calls}:
                 self.call = 0
             self._end_commit(result.completed_calls)
-            if self.shell.seeks_coordinator and self.searches:
+            if self.shell.seeks_coordinator and self.setting.searches:
                 self.out += [] if self.asked_for_coordinator else [FIND]
                 self.asked_for_coordinator = True
                 return
@@ -324,30 +299,20 @@ class LiveConsumer(LiveMember):
     def __init__(
         self, model: ConsumerModel, now_ms: int, max_poll_interval_ms: int, trace: TraceTo | None, *, life: int = 0
     ) -> None:
-        self.model, self.name, self.life = model, model.name, life
-        self._made_of = max_poll_interval_ms, trace
+        self.model, self._made_of = model, (max_poll_interval_ms, trace)
         interval_ms = LONG_MS if max_poll_interval_ms == LONG_MS else AUTO_COMMIT_MS
         config = model.setting.config(model.name, max_poll_interval_ms, LONG_MS, interval_ms)
         member_id = id_of(model.name, life)
         shell = ConsumerMember(config, member_id=member_id, now_ms=now_ms, dialect=model.dialect, trace=trace)
-        super().__init__(shell, model.setting, model.known.names(()), now_ms)
-        self.searches = model.setting.searches
+        super().__init__(shell, model, now_ms, life)
 
     def next_life(self) -> LiveConsumer:
         return LiveConsumer(self.model, self.now_ms, *self._made_of, life=self.life + 1)
-
-    def learn(self, changes: Sequence[str]) -> None:
-        if self.app not in ENDED:
-            self.shell.learn(self.model.known.names(changes), self.now_ms)
-            self.act("")
 
     @property
     def commit_ready_ms(self) -> int:
         commit = self.shell.member.commit
         return 0 if commit is None else commit.request.ready_ms
-
-    def _list_fetched(self) -> Partitions:
-        return list_fetched(self.shell.member, self.using)
 
     def act(self, what: str) -> None:
         """Takes a step; a long auto-commit interval ends at once, because heartbeats would be due meanwhile."""
@@ -355,6 +320,8 @@ class LiveConsumer(LiveMember):
         if what == "auto-commit interval is over" and self._made_of[0] == LONG_MS:
             self.shell.member = replace(member, auto_commit=replace(member.auto_commit, due_ms=self.now_ms))
         super().act(what)
+        if self.setting.fewer:
+            self.using = list_fetched(self.shell.member, self.using)
 
     def timers(self) -> dict[str, int]:
         found = super().timers()
@@ -395,11 +362,9 @@ class LiveClassic(LiveMember):
         *,
         life: int = 0,
     ) -> None:
-        self.model, self.config, self.name, self.life = model, config or model.config, model.name, life
-        self.trace, counts = trace, tuple(model.known.first.items())
+        self.model, self.config, self.trace = model, config or model.config, trace
         shell = ClassicConsumerMember(self.config, trace=trace, now_ms=now_ms)
-        super().__init__(shell, model.setting, counts, now_ms)
-        self.searches = model.setting.searches
+        super().__init__(shell, model, now_ms, life)
         self.pending: Partitions = ()
 
     def next_life(self) -> LiveClassic:
@@ -422,12 +387,6 @@ class LiveClassic(LiveMember):
         member = self.shell.member
         retries = (member.commit and member.commit.retry_due_ms, member.closing and member.closing.retry_due_ms)
         return max(member.retry_due_ms, *(at_ms or 0 for at_ms in retries))
-
-    def learn(self, changes: Sequence[str]) -> None:
-        """Updates the metadata of its client."""
-        if self.app not in ENDED:
-            self.shell.learn(tuple(sorted(self.model.known.counts(changes).items())), self.now_ms)
-            self.act("")
 
     def act(self, what: str) -> None:
         """Carries out an action; a closing consumer does not poll, so its commit is retried here.

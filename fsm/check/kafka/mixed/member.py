@@ -12,7 +12,7 @@ from fsm.check.kafka.application import ENDED, SUBSCRIBED, App
 from fsm.check.kafka.classic.member import ClassicModel, Order, number_of
 from fsm.check.kafka.classic.member import describe as describe_classic
 from fsm.check.kafka.classic.shell import ClassicConsumer
-from fsm.check.kafka.consumer.member import FIND, LIVES, SILENT, ConsumerModel, describe, id_of
+from fsm.check.kafka.consumer.member import FIND, LIVES, SILENT, ConsumerModel, MemberModel, describe, id_of
 from fsm.check.kafka.consumer.shell import Consumer
 from fsm.check.kafka.looks import look_at_classic, look_at_consumer
 from fsm.check.model import Choice, Component, Look, Missed, Received, Step, Undelivered
@@ -61,13 +61,13 @@ class ConvertingConsumerModel:
         is_active = consumer.app not in ENDED and consumer.member.state not in SILENT
         return 1 << self._id(consumer) if is_active else 0
 
-    def model_of(self, state: Either, *, other: bool = False) -> ConsumerModel | ClassicModel:
+    def model_of(self, state: Either, *, other: bool = False) -> MemberModel:
         """The model of the protocol of a process, or of the other protocol."""
         return self.classic if isinstance(state, ClassicConsumer) != other else self.consumer
 
     def choices(self, state: Either) -> Iterable[Choice]:
         """The choices of its protocol, and the start of its next process with the other protocol."""
-        yield from self.model_of(state).choices(state)  # type: ignore[arg-type]  # it is of that protocol
+        yield from self.model_of(state).choices(state)
         if "convert" in self.kinds and state.life + 1 < LIVES:
             if state.app in (App.DEAD, App.CLOSED):
                 yield Choice(f"starts again{CONVERTED}", disturbance="convert")
@@ -88,7 +88,7 @@ class ConvertingConsumerModel:
             case Received(message=(order, _)) | Missed(message=(order, _)) | Undelivered(message=order):
                 if order != FIND and isinstance(order, Order) != isinstance(state, ClassicConsumer):
                     return Step(state)
-        return self.model_of(state).step(state, given)  # type: ignore[arg-type]
+        return self.model_of(state).step(state, given)
 
 
 Features = Mapping[str, Callable[[Any], int]]
