@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from fsm.cluster.client import CLASSIC as STRATEGIES
 from fsm.connect.worker.config import ConnectConfig
@@ -16,6 +16,7 @@ from fsm.protocol.config import ConsumerConfig
 from fsm.simulate.deployment import CLASSIC, CONNECT, CONSUMER, Service
 
 CONSUMER_ASSIGNORS = ("uniform", "range")
+C = TypeVar("C", bound=ConsumerConfig)
 
 
 def keys_of(config: type) -> list[str]:
@@ -43,26 +44,27 @@ def _settings_for(config: type, service: Service) -> dict[str, str]:
     return dict(service.settings)
 
 
+def _make(config: type[C], service: Service, name: str, assignors: Sequence[str]) -> C:
+    """The settings of one of its members, which has one of these assignors."""
+    if service.assignor and service.assignor not in assignors:
+        what = f"no assignor {service.assignor!r} of this protocol"
+        raise InputError(what, "assignor", nearest(service.assignor, assignors))
+    settings = {"enable.auto.commit": "false", **_settings_for(config, service), "group.id": service.group}
+    found: Any = config.of({**settings, "client.id": name})
+    made: C = replace(found, group_instance_id=name if service.static and name else None)
+    return made
+
+
 def consumer_config(service: Service, name: str = "") -> ConsumerConfig:
     """The settings of one of its members."""
-    _check_assignor(service, CONSUMER_ASSIGNORS)
-    settings = {"enable.auto.commit": "false", **_settings_for(ConsumerConfig, service), "group.id": service.group}
-    config = ConsumerConfig.of({**settings, "client.id": name})
-    return replace(
-        config,
-        group_instance_id=name if service.static and name else None,
-        group_remote_assignor=service.assignor or None,
-    )
+    config = _make(ConsumerConfig, service, name, CONSUMER_ASSIGNORS)
+    return replace(config, group_remote_assignor=service.assignor or None)
 
 
 def classic_config(service: Service, name: str = "") -> ClassicConfig:
     """The settings of one of its members, if they use the classic protocol."""
-    _check_assignor(service, tuple(STRATEGIES))
-    settings = {"enable.auto.commit": "false", **_settings_for(ClassicConfig, service), "group.id": service.group}
-    config = ClassicConfig.of({**settings, "client.id": name})
-    assert isinstance(config, ClassicConfig)  # noqa: S101  # `of` makes its own class
-    assignors = STRATEGIES[service.assignor] if service.assignor else config.assignors
-    return replace(config, group_instance_id=name if service.static and name else None, assignors=assignors)
+    config = _make(ClassicConfig, service, name, tuple(STRATEGIES))
+    return replace(config, assignors=STRATEGIES[service.assignor]) if service.assignor else config
 
 
 def connect_config(service: Service) -> ConnectConfig:
@@ -71,13 +73,6 @@ def connect_config(service: Service) -> ConnectConfig:
     for key, text in _settings_for(ConnectConfig, service).items():
         values[key.replace(".", "_")] = int(text) if text.isdigit() else text
     return ConnectConfig(service.group, **values)
-
-
-def _check_assignor(service: Service, known: tuple[str, ...]) -> None:
-    if service.assignor and service.assignor not in known:
-        raise InputError(
-            f"no assignor {service.assignor!r} of this protocol", "assignor", nearest(service.assignor, known)
-        )
 
 
 CONFIGS: Mapping[str, Callable[[Service], object]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
@@ -76,8 +76,8 @@ class Fleet:
 
     runs: int = 0
     measures: dict[str, Measured] = field(default_factory=dict)
-    hazards: dict[str, int] = field(default_factory=dict)
-    violations: dict[str, int] = field(default_factory=dict)
+    hazards: Counter[str] = field(default_factory=Counter)
+    violations: Counter[str] = field(default_factory=Counter)
     """The number of runs with each violation."""
     failed: list[int] = field(default_factory=list)
     """The first seeds that failed."""
@@ -94,16 +94,15 @@ class Fleet:
     def add(self, row: Row) -> None:
         measures = {name: Measured(value, value, value) for name, value in row.measures.items()}
         failed = [row.seed] if row.violations else []
-        self.merge(Fleet(1, measures, row.hazards, dict.fromkeys(row.violations, 1), failed, len(failed)))
+        self.merge(Fleet(1, measures, Counter(row.hazards), Counter({*row.violations}), failed, len(failed)))
 
     def merge(self, other: Fleet) -> None:
         """Adds the totals of other rows."""
         for name, its in other.measures.items():
             one = self.measures.setdefault(name, Measured(0, its.least, its.most))
             one.total, one.least, one.most = one.total + its.total, min(one.least, its.least), max(one.most, its.most)
-        for mine, counts in ((self.hazards, other.hazards), (self.violations, other.violations)):
-            for name, count in counts.items():
-                mine[name] = mine.get(name, 0) + count
+        self.hazards.update(other.hazards)
+        self.violations.update(other.violations)
         self.runs += other.runs
         self.failures += other.failures
         self.failed = sorted([*self.failed, *other.failed])[:MOST_FAILED]

@@ -12,6 +12,15 @@ BINS = 120
 SERIES = ("unowned_ms", "shared_ms", "moves", "rebalances", "heartbeats", "requests")
 
 
+def add_time(series: list[int], width_ms: int, at_ms: int, until_ms: int, times: int) -> None:
+    """Adds the time between two instants, so many times, to the parts of a series that it belongs to."""
+    while times and at_ms < until_ms:
+        i = at_ms // width_ms
+        end_ms = min(until_ms, (i + 1) * width_ms)
+        series[i] += times * (end_ms - at_ms)
+        at_ms = end_ms
+
+
 class Meter:
     """The measures of one group. Time does not go back here: late events count for the last instant."""
 
@@ -87,14 +96,8 @@ class Meter:
         if until_ms <= at_ms:
             return
         self._now_ms = until_ms
-        if not self._unowned and not self._shared:
-            return
-        while at_ms < until_ms:
-            i = at_ms // self.width_ms
-            end_ms = min(until_ms, (i + 1) * self.width_ms)
-            self.series["unowned_ms"][i] += self._unowned * (end_ms - at_ms)
-            self.series["shared_ms"][i] += self._shared * (end_ms - at_ms)
-            at_ms = end_ms
+        add_time(self.series["unowned_ms"], self.width_ms, at_ms, until_ms, self._unowned)
+        add_time(self.series["shared_ms"], self.width_ms, at_ms, until_ms, self._shared)
 
     def count(self, what: str, at_ms: int, times: int = 1) -> None:
         """Counts events at one instant."""

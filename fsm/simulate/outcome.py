@@ -5,6 +5,7 @@ As text: of one run, of two side by side, of many.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -96,10 +97,7 @@ class Outcome:
 
     def hazards(self) -> dict[str, int]:
         """The counts of known hazards."""
-        found: dict[str, int] = {}
-        for one in self.groups:
-            for name, count in one.hazards.items():
-                found[name] = found.get(name, 0) + count
+        found = sum((Counter(one.hazards) for one in self.groups), Counter[str]())
         return dict(sorted(found.items()))
 
     def as_document(self) -> dict[str, Any]:
@@ -201,9 +199,7 @@ def _report(outcome: Outcome) -> Iterator[str]:
     groups = ", ".join(one.group for one in outcome.groups)
     head = f"{outcome.deployment}: {show_ms(outcome.lasts_ms)} of virtual time, seed {outcome.seed}"
     yield f"{head}; {outcome.made_of}: {groups}"
-    faults: dict[str, int] = {}
-    for deed in outcome.deeds:
-        faults[deed.what] = faults.get(deed.what, 0) + 1
+    faults = Counter(deed.what for deed in outcome.deeds)
     if faults:
         yield "what happened: " + ", ".join(f"{count} {what}" for what, count in sorted(faults.items()))
     totals = outcome.totals()

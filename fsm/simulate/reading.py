@@ -103,27 +103,44 @@ def _broker(name: str, node: Node) -> Broker:
     return Broker(name, release, settings)
 
 
-SERVICE = (
+def _read_topics(node: Node, topics: Mapping[str, int]) -> tuple[str, ...]:
+    return tuple(sorted({values.one_of(topic, tuple(topics)) for topic in node.items()}))
+
+
+def _read_settings(node: Node, _topics: Mapping[str, int]) -> dict[str, str]:
+    keys = {name for one in (ConsumerConfig, ClassicConfig, ConnectConfig) for name in keys_of(one)}
+    return _settings(node, sorted(keys), lambda _: None)
+
+
+CHANGES: Mapping[str, tuple[str, Callable[[Node, Mapping[str, int]], object]]] = {
+    "topics": ("topics", _read_topics),
+    "protocol": ("protocol", lambda node, _: values.one_of(node, PROTOCOLS)),
+    "release": ("release", lambda node, _: _release(node, client_dialect)),
+    "assignor": ("assignor", lambda node, _: values.one_of(node, (*STRATEGIES, *CONSUMER_ASSIGNORS))),
+    "static": ("static", lambda node, _: node.flag()),
+    "settings": ("settings", _read_settings),
+    "poll": ("poll_ms", lambda node, _: values.duration_of(node, least=1)),
+}
+"""The keys of a service that a plan may change, too: the field of each, and its parser with the topics of all."""
+SERVICE: Mapping[str, tuple[str, Callable[[Node, Mapping[str, int]], object]]] = {
+    "processes": ("processes", lambda node, _: values.count_of(node, MOST_MEMBERS)),
+    "members": ("members", lambda node, _: values.count_of(node, MOST_MEMBERS)),
+    "starts": ("starts_ms", lambda node, _: values.duration_of(node)),
+    "connectors": ("connectors", lambda node, _: {n: values.count_of(v, 10_000) for n, v in values.read_names(node)}),
+    **CHANGES,
+}
+KEYS_OF_SERVICE = (
     "group", "topics", "protocol", "processes", "members", "hosts", "release", "assignor", "static", "settings",
     "poll", "starts", "connectors",
 )  # fmt: skip
-CHANGES = ("topics", "protocol", "release", "assignor", "static", "settings", "poll")
 
 
 def _service(name: str, node: Node, topics: Mapping[str, int]) -> Service:
-    given = node.fields(SERVICE)
-    service = Service(name, given["group"].text() if "group" in given else name)
-    if "starts" in given:
-        service = replace(service, starts_ms=values.duration_of(given["starts"]))
-    for key in ("processes", "members"):
-        if key in given:
-            service = replace(service, **{key: values.count_of(given[key], MOST_MEMBERS)})  # type: ignore[arg-type]
+    given = node.fields(KEYS_OF_SERVICE)
+    group = given["group"].text() if "group" in given else name
+    service = Service(name, group, **_read_fields(SERVICE, given, topics))
     if "hosts" in given:
         service = replace(service, hosts=values.count_of(given["hosts"], service.processes))
-    if "connectors" in given:
-        tasks = {name: values.count_of(value, 10_000) for name, value in values.read_names(given["connectors"])}
-        service = replace(service, connectors=tasks)
-    service = replace(service, **_changes(given, topics))  # type: ignore[arg-type]
     if service.protocol == CONNECT:
         if service.topics or not service.connectors:
             raise InputError("a Connect service has connectors, not topics", node.where)
@@ -133,25 +150,8 @@ def _service(name: str, node: Node, topics: Mapping[str, int]) -> Service:
     return service
 
 
-def _changes(given: Mapping[str, Node], topics: Mapping[str, int]) -> dict[str, object]:
-    """Reads the changes of a service's settings."""
-    found: dict[str, object] = {}
-    if "protocol" in given:
-        found["protocol"] = values.one_of(given["protocol"], PROTOCOLS)
-    if "topics" in given:
-        found["topics"] = tuple(sorted({values.one_of(topic, tuple(topics)) for topic in given["topics"].items()}))
-    if "release" in given:
-        found["release"] = _release(given["release"], client_dialect)
-    if "assignor" in given:
-        found["assignor"] = values.one_of(given["assignor"], (*STRATEGIES, *CONSUMER_ASSIGNORS))
-    if "static" in given:
-        found["static"] = given["static"].flag()
-    if "poll" in given:
-        found["poll_ms"] = values.duration_of(given["poll"], least=1)
-    if "settings" in given:
-        keys = {name for one in (ConsumerConfig, ClassicConfig, ConnectConfig) for name in keys_of(one)}
-        found["settings"] = _settings(given["settings"], sorted(keys), lambda _: None)
-    return found
+def _read_fields(table: Mapping[str, Any], given: Mapping[str, Node], topics: Mapping[str, int]) -> dict[str, Any]:
+    return {field: read(given[key], topics) for key, (field, read) in table.items() if key in given}
 
 
 # Deeds
@@ -213,9 +213,9 @@ def _read_changes(what: str, given: Mapping[str, Node], deployment: Deployment) 
         return {}
     if what != "restart":
         raise InputError("with is only for restart", given["with"].where)
-    changes = _changes(given["with"].fields(CHANGES), deployment.topics)
+    changes = _read_fields(CHANGES, given["with"].fields(tuple(CHANGES)), deployment.topics)
     for service, _ in deployment.processes_of(given[what].text())[:1]:
-        changed = replace(service, **changes)  # type: ignore[arg-type]
+        changed = replace(service, **changes)
         if "protocol" in changes and "assignor" not in changes:
             changes["assignor"] = ""
             changed = replace(changed, assignor="")

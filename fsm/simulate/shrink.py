@@ -110,29 +110,32 @@ def _fewer_processes(found: Deployment) -> Iterator[Deployment]:
     """Deployments with less of a service; those with the highest numbers are removed, together with their faults."""
     for name, service in found.services.items():
         for key in ("processes", "members"):
-            count = getattr(service, key)
-            for fewer in dict.fromkeys((count // 2, count - 1)):
-                if fewer >= 1:
-                    changed = replace(service, **{key: fewer}, hosts=0)
-                    gone = {service.process(i) for i in range(changed.processes, service.processes)}
-                    deeds = tuple(deed for deed in found.deeds if deed.target not in gone)
-                    services = {**found.services, name: changed}
-                    yield replace(found, services=services, deeds=deeds, skews_ms={})
+            for fewer in _list_fewer(getattr(service, key)):
+                changes: dict[str, Any] = {key: fewer, "hosts": 0}
+                changed = replace(service, **changes)
+                gone = {service.process(i) for i in range(changed.processes, service.processes)}
+                deeds = tuple(deed for deed in found.deeds if deed.target not in gone)
+                services = {**found.services, name: changed}
+                yield replace(found, services=services, deeds=deeds, skews_ms={})
+
+
+def _list_fewer(count: int) -> list[int]:
+    """Half of them, and one less, but not none."""
+    return [fewer for fewer in dict.fromkeys((count // 2, count - 1)) if fewer >= 1]
 
 
 def _fewer_partitions(found: Deployment) -> Iterator[Deployment]:
     for name, count in found.topics.items():
-        for fewer in dict.fromkeys((count // 2, count - 1)):
-            if fewer >= 1:
-                yield replace(found, topics={**found.topics, name: fewer})
+        for fewer in _list_fewer(count):
+            yield replace(found, topics={**found.topics, name: fewer})
 
 
-def _plainer_network(found: Deployment) -> Iterator[Deployment]:
-    if found.loses:
-        yield replace(found, loses=0.0)
-    shorter = tuple(map(_shorter, found.deeds))
-    if shorter != found.deeds:
-        yield replace(found, deeds=shorter)
+def _list_plainer(found: Any, *changes: dict[str, Any]) -> Iterator[Any]:
+    """Deployments that differ by one of these changes, or by faults of whole seconds."""
+    for change in (*changes, {"deeds": tuple(map(_shorter, found.deeds))}):
+        plainer = replace(found, **change)
+        if plainer != found:
+            yield plainer
 
 
 def _shorter(deed: Deed) -> Deed:
@@ -175,12 +178,11 @@ def _is_of_the_end(violation: str) -> bool:
 def _fewer_machines(found: Machines) -> Iterator[Machines]:
     """Deployments with fewer machines of a role; those without events are removed first."""
     for number, part in enumerate(found.parts):
-        for count in dict.fromkeys((part.count // 2, part.count - 1)):
-            if count >= 1:
-                parts = (*found.parts[:number], replace(part, count=count), *found.parts[number + 1 :])
-                smaller = replace(found, parts=parts)
-                if all(_is_there(smaller, places) for places in (*found.never, *([found.goal] if found.goal else []))):
-                    yield replace(smaller, deeds=tuple(_keep_deeds(found, smaller, part.name)))
+        for count in _list_fewer(part.count):
+            parts = (*found.parts[:number], replace(part, count=count), *found.parts[number + 1 :])
+            smaller = replace(found, parts=parts)
+            if all(_is_there(smaller, places) for places in (*found.never, *([found.goal] if found.goal else []))):
+                yield replace(smaller, deeds=tuple(_keep_deeds(found, smaller, part.name)))
 
 
 def _keep_deeds(found: Machines, smaller: Machines, role: str) -> Iterator[Deed]:
@@ -206,25 +208,13 @@ def _is_there(found: Machines, places: str) -> bool:
         return False
 
 
-def _plainer_machines(found: Machines) -> Iterator[Machines]:
-    """Deployments with a less random network, or with faults of whole seconds."""
-    for plainer in (
-        replace(found, loses=0.0),
-        replace(found, duplicates=0.0),
-        replace(found, reorders=False),
-        replace(found, latency=SAME),
-    ):
-        if plainer != found:
-            yield plainer
-    shorter = tuple(map(_shorter, found.deeds))
-    if shorter != found.deeds:
-        yield replace(found, deeds=shorter)
-
-
 GROUPS: tuple[Callable[[Any], Iterator[Any]], ...] = (
     _fewer_services,
     _fewer_processes,
     _fewer_partitions,
-    _plainer_network,
+    lambda found: _list_plainer(found, {"loses": 0.0}),
 )
-MACHINES: tuple[Callable[[Any], Iterator[Any]], ...] = (_fewer_machines, _plainer_machines)
+MACHINES: tuple[Callable[[Any], Iterator[Any]], ...] = (
+    _fewer_machines,
+    lambda found: _list_plainer(found, {"loses": 0.0}, {"duplicates": 0.0}, {"reorders": False}, {"latency": SAME}),
+)

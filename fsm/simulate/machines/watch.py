@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from fsm.exchange import Place
 from fsm.simulate.machines.deployment import Machines, Part
-from fsm.simulate.meter import BINS
+from fsm.simulate.meter import BINS, add_time
 from fsm.table import Symbol
 
 AWAY = "AWAY"
@@ -41,17 +41,8 @@ class Measures:
         gauge[0] += change
 
     def _pass(self, state: str, gauge: list[int], at_ms: int) -> None:
-        count, since_ms = gauge
-        until_ms = min(at_ms, self.lasts_ms)
+        add_time(self._spent[state], self.width_ms, gauge[1], min(at_ms, self.lasts_ms), gauge[0])
         gauge[1] = at_ms
-        if not count:
-            return
-        spent = self._spent[state]
-        while since_ms < until_ms:
-            i = since_ms // self.width_ms
-            end_ms = min(until_ms, (i + 1) * self.width_ms)
-            spent[i] += count * (end_ms - since_ms)
-            since_ms = end_ms
 
     def series(self) -> dict[str, list[int]]:
         """Each measure by its name, `door.transitions`, `door.OPEN_ms`; the time away, if any."""
