@@ -20,35 +20,35 @@ counterexamples.
 
 from typing import TYPE_CHECKING
 
+from fsm.check.model import (
+    Action,
+    Choice,
+    Component,
+    Condition,
+    Disturbance,
+    Fault,
+    Goal,
+    InState,
+    Look,
+    Missed,
+    Model,
+    Notification,
+    PairProperty,
+    Path,
+    Property,
+    Queue,
+    Received,
+    Replayed,
+    Step,
+    Undelivered,
+    View,
+    Wire,
+)
 from fsm.exports import on_demand
 
 if TYPE_CHECKING:
     from fsm.check.catalog import make_model
     from fsm.check.disk import Disk
-    from fsm.check.model import (
-        Action,
-        Choice,
-        Component,
-        Condition,
-        Disturbance,
-        Fault,
-        Goal,
-        InState,
-        Look,
-        Missed,
-        Model,
-        Notification,
-        PairProperty,
-        Path,
-        Property,
-        Queue,
-        Received,
-        Replayed,
-        Step,
-        Undelivered,
-        View,
-        Wire,
-    )
     from fsm.check.search import Limits
     from fsm.check.story import diagram, lines, scenario, tell
     from fsm.check.table_files import Memo
@@ -97,30 +97,6 @@ __all__ = [
 __getattr__, __dir__ = on_demand(
     __name__,
     {
-        "model": (
-            "Action",
-            "Choice",
-            "Component",
-            "Condition",
-            "Disturbance",
-            "Fault",
-            "Goal",
-            "InState",
-            "Look",
-            "Missed",
-            "Model",
-            "PairProperty",
-            "Path",
-            "Property",
-            "Queue",
-            "Received",
-            "Replayed",
-            "Step",
-            "Notification",
-            "Undelivered",
-            "View",
-            "Wire",
-        ),
         "search": ("Limits",),
         "walk": ("PathStep", "Walk"),
         "table_files": ("Memo",),

@@ -138,8 +138,6 @@ class Space:
         for wire in range(len(model.wires)):
             self.queue(wire, (), ())
         self.cells = [_Cell(self, i) for i in range(len(self.parts))]
-        for cell in self.cells:
-            cell.adopt_wires()
         self.keepers = {wire: cell.who for cell in self.cells for wire in cell.wires}
         """The cell that each wire is kept with."""
 
@@ -425,48 +423,37 @@ class _Cell:
         """(state of the component, queue of each wire)"""
         self.wires: list[int] = []
         self.places: dict[int, int] = {}
-        self.local: dict[bool, Rows]
+        model, many = space.model, len(space.parts)
+        degree = [sum(one.component.name in (w.sender, w.receiver) for w in model.wires) for one in space.parts]
+        for wire, one in enumerate(model.wires):  # it keeps those to a component that has more, or as many and is later
+            ends = space.index[one.sender], space.index[one.receiver]
+            if min(ends, key=lambda end: (degree[end], end)) == who:
+                self.wires.append(wire)
+                self.places[wire] = len(self.wires)
+        self.local = {paid: Rows(5 + many, partial(self._act, paid), free_under) for paid in (False, True)}
         """Local steps: those that may be free, and those that cost a disturbance."""
-        self.outgoing: dict[tuple[int, bool], Rows]
+        near = {space.index[end] for w in self.wires for end in (model.wires[w].sender, model.wires[w].receiver)}
+        self.outgoing = {
+            (there, paid): Rows(5, partial(self._deliver, there, paid))
+            for there in sorted(near - {who})
+            for paid in (False, True)
+        }
         """Deliveries of its wires by receiving cell, free or at a cost."""
-        self.receive: Pairs
+        self.receive = Pairs(2 + many, self._receive)
         """The step on an input: (cell, broken, messages to each cell)."""
-        self.notified: Pairs
+        self.notified = Pairs(1, self._deliver_bundle)
         """The effect of a bundle on its wires."""
-        self.measures: dict[str, tuple[int, Callable[[Any], int]]] = {}
+        self.measures = {name: (0, measure) for name, measure in self.part.component.features.items()}
         """Features: of the component (place 0) or of a wire."""
+        for wire, place in self.places.items():
+            one = model.wires[wire]
+            where = f"{one.sender} to {one.receiver} "
+            self.measures[where] = place, _under_way
+            self.measures |= {where + name: (place, measure) for name, measure in one.features.items()}
         self.measured: dict[str, tuple[Growing, Growing]] = {}
         """The values of a feature by state or queue, and by cell."""
         self._states = Growing(np.int32)
         self._choices: dict[tuple[int, bool], list[tuple[int, int, int, int]]] = {}
-
-    def adopt_wires(self) -> None:
-        """Takes over the wires shared with a component that has more of them, or as many and comes later."""
-        model, many = self.space.model, len(self.space.parts)
-        degree = [sum(one.component.name in (w.sender, w.receiver) for w in model.wires) for one in self.space.parts]
-        for wire, one in enumerate(model.wires):
-            ends = self.space.index[one.sender], self.space.index[one.receiver]
-            if min(ends, key=lambda end: (degree[end], end)) == self.who:
-                self.places[wire] = len(self.wires) + 1
-                self.wires.append(wire)
-        self.receive, self.notified = Pairs(2 + many, self._receive), Pairs(1, self._deliver_bundle)
-        self.local = {paid: Rows(5 + many, partial(self._act, paid), free_under) for paid in (False, True)}
-        near = {
-            self.space.index[end]
-            for wire in self.wires
-            for end in (model.wires[wire].sender, model.wires[wire].receiver)
-        }
-        self.outgoing = {
-            (there, paid): Rows(5, partial(self._deliver, there, paid))
-            for there in sorted(near - {self.who})
-            for paid in (False, True)
-        }
-        self.measures = {name: (0, measure) for name, measure in self.part.component.features.items()}
-        for wire in self.wires:
-            one = model.wires[wire]
-            where = f"{one.sender} to {one.receiver} "
-            self.measures[where] = self.places[wire], _under_way
-            self.measures |= {where + name: (self.places[wire], measure) for name, measure in one.features.items()}
 
     def states(self) -> Ids:
         """The component's state in each known cell."""
@@ -515,24 +502,28 @@ class _Cell:
         for values in map(self.ids.value, cells):
             for given, *_ in self._list_choices(values[0], paid):
                 yield self.who, values[0], given
-            for wire in self.wires:
-                for _, who, given, _, cost in self.space.deliveries(wire, values[self.places[wire]]):
-                    if who == self.who and paid == (cost == PAID):
-                        yield who, values[0], given
+            for _, who, given, *_ in self._list_deliveries(values, paid):
+                if who == self.who:
+                    yield who, values[0], given
 
     def _act(self, paid: bool, cell: int) -> list[tuple[int, ...]]:
         values, space = self.ids.value(cell), self.space
         rows = [self._after(values, *choice) for choice in self._list_choices(values[0], paid)]
-        for wire in self.wires:
-            for queue, who, given, action, cost in space.deliveries(wire, values[self.places[wire]]):
-                after = _put(values, self.places[wire], queue)
-                if paid != (cost == PAID):
-                    continue
-                if who == self.who:
-                    rows.append(self._after(after, given, action, cost, 0))
-                elif who < 0:
-                    rows.append((self.ids.number(after), action, cost, 0, 0, *([0] * len(space.cells))))
+        for after, who, given, action, cost in self._list_deliveries(values, paid):
+            if who == self.who:
+                rows.append(self._after(after, given, action, cost, 0))
+            elif who < 0:
+                rows.append((self.ids.number(after), action, cost, 0, 0, *([0] * len(space.cells))))
         return [row for row in rows if row[CELL] != cell or any(row[BROKEN:])]
+
+    def _list_deliveries(
+        self, values: tuple[int, ...], paid: bool
+    ) -> Iterator[tuple[tuple[int, ...], int, int, int, int]]:
+        """(values after, stepping component or -1, its input, action, cost) for each event of its wires."""
+        for wire, place in self.places.items():
+            for queue, who, given, action, cost in self.space.deliveries(wire, values[place]):
+                if paid == (cost == PAID):
+                    yield _put(values, place, queue), who, given, action, cost
 
     def _list_choices(self, state: int, paid: bool) -> list[tuple[int, int, int, int]]:
         """(input, action, cost, condition) of each choice that may cost nothing, or of each that costs."""
@@ -588,13 +579,11 @@ class _Cell:
         return (self.ids.number(values),)
 
     def _deliver(self, there: int, paid: bool, cell: int) -> list[tuple[int, ...]]:
-        values = self.ids.value(cell)
-        rows: list[tuple[int, ...]] = []
-        for wire in self.wires:
-            for queue, who, given, action, cost in self.space.deliveries(wire, values[self.places[wire]]):
-                if who == there and paid == (cost == PAID):
-                    rows.append((self.ids.number(_put(values, self.places[wire], queue)), action, cost, 0, given))
-        return rows
+        return [
+            (self.ids.number(after), action, cost, 0, given)
+            for after, who, given, action, cost in self._list_deliveries(self.ids.value(cell), paid)
+            if who == there
+        ]
 
 
 def free_under(row: Sequence[int]) -> int:

@@ -10,10 +10,11 @@ from typing import Any
 
 from fsm.check.disk import Disk
 from fsm.check.endless import ENDLESS, EndlessError, watching, within
+from fsm.check.memo import Ids
 from fsm.check.model import Action, Goal, Model, Path, Replayed, State
 from fsm.check.search import DEADLOCK, USUAL, Limits, Search
 from fsm.check.space import ask
-from fsm.check.steps import Columns, Found
+from fsm.check.steps import Columns, Found, Steps
 from fsm.check.table_files import Memo
 from fsm.check.walk import PathStep, describe_state, describe_step, find_changes, find_states, successors_of
 from fsm.errors import InputError
@@ -177,7 +178,8 @@ def check(
         if model.goal is not None and asks_goal and not search.stopped and (every or not violations):
             doomed = search.first_doomed()
             if doomed >= 0:
-                violations.append(_find_doomed(search, model.goal, doomed))
+                found = Found(model.goal.name, doomed, search.cost_of(doomed))
+                violations.append(_violation(search, found, model.goal))
         if search.quotient is not None:
             search.quotient.check()
     if memo is not None and search.space.taken:
@@ -237,22 +239,43 @@ def _number_of(invariant: str) -> str:
     return first if any(map(str.isdigit, first)) else invariant
 
 
-def _violation(search: Search, found: Found) -> Violation:
+def _violation(search: Search, found: Found, goal: Goal | None = None) -> Violation:
+    """The path to a state, and the step from it if that violates the property; or a continuation from where the `goal`
+    is out of reach.
+    """
     trail, steps = search.trail(found.state), search.steps
-    meaning = next((one.meaning for one in search.model.properties if one.name == found.name), "")
-    path_steps, path = list(_list_path_steps(search, trail)), states_on(search, found.state)
-    if found.action >= 0:  # the step itself
-        rows = search.rows([found.state])
-        for one in successors_of(steps, rows):
-            if one.action == found.action and found.name in one.breaks:
-                path_steps.append(
-                    describe_step(steps, one.action, find_changes(steps, rows, one.rows), costs=one.costs)
-                )
-                path.append((search.space.actions.value(one.action), find_states(steps, one.rows)))
-                break
-    start, hazards = describe_state(steps, search.rows([0])), _hazards(search, found.state)
-    replayed = _replay(search, path, found.name)
-    return Violation(found.name, meaning, found.cost, start, tuple(path_steps), replayed=replayed, hazards=hazards)
+    rows, path = search.rows([found.state]), states_on(search, found.state)
+    path_steps = list(_list_path_steps(search, trail))
+    if goal is not None:
+        path_steps += _go_on(steps, rows)
+    for one in successors_of(steps, rows) if found.action >= 0 else ():
+        if one.action == found.action and found.name in one.breaks:  # the step itself
+            path_steps.append(describe_step(steps, one.action, find_changes(steps, rows, one.rows), costs=one.costs))
+            path.append((search.space.actions.value(one.action), find_states(steps, one.rows)))
+            break
+    asked = search.model.properties if goal is None else [goal]
+    return Violation(
+        found.name,
+        next((one.meaning for one in asked if one.name == found.name), ""),
+        found.cost,
+        describe_state(steps, search.rows([0])),
+        tuple(path_steps),
+        None if goal is None else len(trail) - 1,
+        _replay(search, path, found.name),
+        _hazards(search, found.state),
+    )
+
+
+def _go_on(steps: Steps, rows: Ids) -> Iterator[PathStep]:
+    """Some free steps from a state."""
+    seen = {rows.tobytes()}
+    for _ in range(AFTERWARDS):
+        step = next((one for one in successors_of(steps, rows) if not one.costs), None)
+        if step is None or step.rows.tobytes() in seen:
+            return
+        yield describe_step(steps, step.action, find_changes(steps, rows, step.rows), costs=False)
+        rows = step.rows
+        seen.add(rows.tobytes())
 
 
 def states_on(search: Search, state: int) -> list[tuple[Action, dict[str, State]]]:
@@ -285,24 +308,6 @@ def _replay(search: Search, path: Path, broken: str) -> Replayed | None:
     if is_endless and not done.differs:
         return Replayed("live objects complete the step")
     return Replayed("live objects raise nothing") if broken.startswith("raises ") and not done.differs else done
-
-
-def _find_doomed(search: Search, goal: Goal, state: int) -> Violation:
-    """The path to the first doomed state, and one continuation."""
-    trail, steps = search.trail(state), search.steps
-    path = list(_list_path_steps(search, trail))
-    rows = search.rows([state])
-    seen = {rows.tobytes()}
-    for _ in range(AFTERWARDS):
-        step = next((one for one in successors_of(steps, rows) if not one.costs), None)
-        if step is None or step.rows.tobytes() in seen:
-            break
-        path.append(describe_step(steps, step.action, find_changes(steps, rows, step.rows), costs=False))
-        rows = step.rows
-        seen.add(rows.tobytes())
-    start, hazards = describe_state(steps, search.rows([0])), _hazards(search, state)
-    cost, replayed = search.cost_of(state), _replay(search, states_on(search, state), goal.name)
-    return Violation(goal.name, goal.meaning, cost, start, tuple(path), len(trail) - 1, replayed, hazards)
 
 
 def _list_path_steps(search: Search, trail: Sequence[int]) -> Iterator[PathStep]:

@@ -72,6 +72,11 @@ def list_partitions(found: Iterable[tuple[str, int]]) -> str:
     return ", ".join(f"{topic}-{number}" for topic, number in found) or "nothing"
 
 
+def list_present(fields: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The fields that have a value."""
+    return [(name, value) for name, value in fields if value]
+
+
 def count_omitted(found: Iterable[Any], ids: dict[tuple[str, int], int]) -> int:
     """How many partitions the reports in flight leave out; `found` has requests, or (request, response)."""
     left_out, everything = 0, reduce(or_, (1 << bit for bit in ids.values()), 0)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from fsm.check.kafka.application import NOW, App
 from fsm.check.kafka.classic.shell import ClassicConsumer
 from fsm.check.kafka.consumer.shell import Consumer
-from fsm.check.kafka.descriptions import describe_calling, list_partitions, show_partitions
+from fsm.check.kafka.descriptions import describe_calling, list_partitions, list_present, show_partitions
 from fsm.check.model import InState, Look
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import ConsumerGroup, Held
@@ -26,7 +26,7 @@ APPLICATION_QUEUE, BACKGROUND_QUEUE = "application event queue", "background eve
 
 def look_at_consumer(consumer: Consumer, names: Mapping[str, str]) -> Look:
     """A consumer of KIP-848; `names` are those of topics by their ids."""
-    member = consumer.member
+    member, run = consumer.member, consumer.member.run
     states = [InState(consumer_member.TABLE.name, member.state.name)]
     fields = [
         *_application(consumer.app, consumer.using, consumer.calling),
@@ -36,14 +36,17 @@ def look_at_consumer(consumer: Consumer, names: Mapping[str, str]) -> Look:
         ("target", _assignment(member.target, names)),
         ("assignment", _assignment(member.current, names)),
         ("owned", list_partitions(member.ownership.owned)),
-        *_list_held_back(member),
-        *_reconciliation(member),
+        ("to be revoked", _list_any(member.ownership.pending_revocation)),
+        ("until its assigned callback ends", _list_any(member.ownership.pending_on_assigned)),
+        ("reconciles", "" if run is None else f"+ {list_partitions(run.added)}, - {list_partitions(run.revoked)}"),
+        ("commit", "before it reconciles" if member.commit else ""),
+        ("callbacks awaited", ", ".join(one.origin.value for one in member.awaited)),
         ("heartbeat", _heartbeat(member)),
-        *([] if member.client.coordinator_known else [("coordinator", "not known")]),
-        *([] if member.leaving.calls is None else [("leaves", f"by {member.leaving.operation.name}")]),
-        *([("closing", f"waits for its {consumer.closing}")] if consumer.closing else []),
+        ("coordinator", "" if member.client.coordinator_known else "not known"),
+        ("leaves", "" if member.leaving.calls is None else f"by {member.leaving.operation.name}"),
+        ("closing", f"waits for its {consumer.closing}" if consumer.closing else ""),
     ]
-    return Look(states, fields, _queues(consumer.events))
+    return Look(states, list_present(fields), _queues(consumer.events))
 
 
 def look_at_classic(consumer: ClassicConsumer) -> Look:
@@ -58,14 +61,14 @@ def look_at_classic(consumer: ClassicConsumer) -> Look:
         ("assigned", list_partitions(member.assigned)),
         ("owned", list_partitions(member.owned)),
         ("rejoins", "no" if member.rejoin_reason is None else "yes"),
-        *([("join", "is out")] if member.join_out else []),
-        *([("callback", f"waits for its {member.awaited.method.name.lower()} callback")] if member.awaited else []),
+        ("join", "is out" if member.join_out else ""),
+        ("callback", f"waits for its {member.awaited.method.name.lower()} callback" if member.awaited else ""),
         ("heartbeat", "is out" if consumer.beats else "interval runs" if member.heartbeats.enabled else "none"),
-        *([] if member.coordinator_known else [("coordinator", "not known")]),
-        *([("commit", "before it joins")] if member.commit else []),
-        *([("closing", member.closing.stage.name.lower().replace("_", " "))] if member.closing else []),
+        ("coordinator", "" if member.coordinator_known else "not known"),
+        ("commit", "before it joins" if member.commit else ""),
+        ("closing", member.closing.stage.name.lower().replace("_", " ") if member.closing else ""),
     ]
-    return Look([InState(classic_member.TABLE.name, member.state.name)], fields, _queues(consumer.events))
+    return Look([InState(classic_member.TABLE.name, member.state.name)], list_present(fields), _queues(consumer.events))
 
 
 def _application(app: App, using: Partitions, calling: BackgroundEvent | None) -> Fields:
@@ -81,21 +84,8 @@ def _assignment(found: LocalAssignment, names: Mapping[str, str]) -> str:
     return "none yet" if found.is_none else show_partitions(found.partitions, names)
 
 
-def _list_held_back(member: Member) -> Fields:
-    """The owned partitions that may not be fetched."""
-    if member.ownership.pending_revocation:
-        yield "to be revoked", list_partitions(member.ownership.pending_revocation)
-    if member.ownership.pending_on_assigned:
-        yield "until its assigned callback ends", list_partitions(member.ownership.pending_on_assigned)
-
-
-def _reconciliation(member: Member) -> Fields:
-    if member.run is not None:
-        yield "reconciles", f"+ {list_partitions(member.run.added)}, - {list_partitions(member.run.revoked)}"
-    if member.commit is not None:
-        yield "commit", "before it reconciles"
-    if member.awaited:
-        yield "callbacks awaited", ", ".join(one.origin.value for one in member.awaited)
+def _list_any(found: Partitions) -> str:
+    return list_partitions(found) if found else ""
 
 
 def _heartbeat(member: Member) -> str:
@@ -146,9 +136,9 @@ def _look_at_consumer_group(group: ConsumerGroup, names: Mapping[str, str]) -> L
         ("target epoch", str(group.target_epoch)),
         *(field for who in sorted(group.members) for field in _member(group, who, names)),
         ("timers", ", ".join(f"{_WORDS[kind]} of {who}" for kind, who in group.timers) or "none"),
-        *([("resolves", "regular expressions")] if group.resolution is not None else []),
+        ("resolves", "regular expressions" if group.resolution is not None else ""),
     ]
-    return Look([InState(consumer_group.TABLE.name, group.state.name), *members], fields)
+    return Look([InState(consumer_group.TABLE.name, group.state.name), *members], list_present(fields))
 
 
 _WORDS = {
@@ -164,11 +154,9 @@ def _member(group: ConsumerGroup, who: str, names: Mapping[str, str]) -> Fields:
     current = member.current
     yield f"{who} epoch", f"{current.epoch}, before that {current.previous_epoch}"
     yield f"{who} assigned", _show_held(current.assigned, names)
-    if current.pending:
-        yield f"{who} to give up", _show_held(current.pending, names)
+    yield f"{who} to give up", _show_held(current.pending, names) if current.pending else ""
     yield f"{who} target", show_partitions(group.target_of(who, member.instance_id), names)
-    if member.is_classic:
-        yield f"{who} speaks", "the classic protocol"
+    yield f"{who} speaks", "the classic protocol" if member.is_classic else ""
 
 
 def _show_held(found: Held, names: Mapping[str, str]) -> str:
@@ -181,15 +169,15 @@ def _look_at_classic_group(group: ClassicGroup, show: Callable[[bytes], str]) ->
         ("protocol", group.protocol_name or "none"),
         ("leader", group.leader or "nobody"),
         *((f"{who} assigned", show(group.members[who].assignment)) for who in sorted(group.members)),
-        *([("has not joined", ", ".join(unjoined))] if (unjoined := _list_unjoined(group)) else []),
-        *([("has not synced", ", ".join(sorted(group.pending_sync_members)))] if group.pending_sync_members else []),
+        ("has not joined", ", ".join(_list_unjoined(group))),
+        ("has not synced", ", ".join(sorted(group.pending_sync_members))),
         ("timers", ", ".join(_timers(group)) or "none"),
     ]
     queues = [
         ("joins that wait", sorted(group.delayed_joins)),
         ("syncs that wait", sorted(group.delayed_syncs)),
     ]
-    return Look([InState(classic_group.TABLE.name, group.state.name)], fields, queues)
+    return Look([InState(classic_group.TABLE.name, group.state.name)], list_present(fields), queues)
 
 
 def _list_unjoined(group: ClassicGroup) -> list[str]:

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from fsm.check.kafka.connect.topic import Reading, TopicRequest, Write, counts, describe_reading
-from fsm.check.kafka.descriptions import Seen
+from fsm.check.kafka.descriptions import Seen, list_present
 from fsm.check.model import InState, Look, Missed, Received, Undelivered
 from fsm.connect.simulation.invariants import (
     SAME_OUTPUT,
@@ -326,19 +326,18 @@ def look_at(process: Process, now_ms: int) -> Look:
         ("leads", "yes" if worker.is_leader else "no"),
         ("holds", list_units(worker.holds)),
         ("runs", list_units(process.running)),
-        *([("starts", "are under way")] if process.starting else []),
-        *([] if process.stopping is None else [("stops", list_units(process.stopping))]),
-        *([("runs with old configs", list_units(process.outdated))] if process.outdated else []),
+        ("starts", "are under way" if process.starting else ""),
+        ("stops", "" if process.stopping is None else list_units(process.stopping)),
+        ("runs with old configs", list_units(process.outdated) if process.outdated else ""),
         *((name, "runs" if at_ms > now_ms else "is over") for name, at_ms in delays.items() if at_ms),
-        *([("gives lost units to", ", ".join(memory.candidates))] if memory.candidates else []),
+        ("gives lost units to", ", ".join(memory.candidates)),
         ("rejoins", "yes" if worker.wants_to_rejoin else "no"),
         ("config topic", counts(worker.store)),
-        *([] if worker.coordinator_known else [("coordinator", "not known")]),
-        *([("may run what is others'", "yes")] if process.zombie_since is not None else []),
+        ("coordinator", "" if worker.coordinator_known else "not known"),
+        ("may run what is others'", "yes" if process.zombie_since is not None else ""),
     ]
-    return Look(
-        [InState(TABLE.name, worker.state.name)], fields, [("told meanwhile", list(map(_tell, process.waiting)))]
-    )
+    queues = [("told meanwhile", list(map(_tell, process.waiting)))]
+    return Look([InState(TABLE.name, worker.state.name)], list_present(fields), queues)
 
 
 def _tell(given: Any) -> str:

@@ -26,7 +26,7 @@ from fsm.check.kafka.consumer.compaction import (
     tell_offsets,
 )
 from fsm.check.kafka.consumer.member import FIND, FOUND, LIVES, id_of, in_its_life
-from fsm.check.kafka.descriptions import list_partitions
+from fsm.check.kafka.descriptions import list_partitions, list_present
 from fsm.check.kafka.looks import OF_CONSUMERS, look_at_group
 from fsm.check.kafka.standing import OF_STANDING
 from fsm.check.kafka.standing import find_broken as find_outcasts
@@ -299,9 +299,9 @@ class CoordinatorModel:
     def look(self, at: Broker) -> Look:
         """The group and its topics in detail."""
         found = look_at_group(consumer_group_of(at.state), self.known.all_names)
-        moved = [("not told that it moved", ", ".join(sorted(at.elsewhere)))] if at.elsewhere else []
-        topics = [("topics", self.known.describe(at.topics))] if self.known.change else []
-        return found._replace(fields=[*found.fields, *moved, *topics])
+        moved = ("not told that it moved", ", ".join(sorted(at.elsewhere)))
+        topics = ("topics", self.known.describe(at.topics) if self.known.change else "")
+        return found._replace(fields=list_present((*found.fields, moved, topics)))
 
     def describe(self, at: Broker) -> str:
         """The group on one line."""
