@@ -34,7 +34,7 @@ from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.releases import LATEST
 from fsm.simulate import values
 from fsm.simulate.clients import CONSUMER_ASSIGNORS, check_service, keys_of
-from fsm.simulate.deployment import CONNECT, DEEDS, NETWORK, PROTOCOLS, Broker, Deed, Deployment, Rate, Service
+from fsm.simulate.deployment import CONNECT, DEEDS, PROTOCOLS, Broker, Deed, Deployment, Rate, Service
 from fsm.simulate.machines.deployment import Machines
 from fsm.simulate.machines.reading import read_machines
 
@@ -75,18 +75,9 @@ def read_groups(document: Node) -> Deployment:
     if members > MOST_MEMBERS:
         raise InputError(f"{members} members", given["services"].where, f"at most {MOST_MEMBERS}")
     skews = {name: values.duration_of(node, signed=True) for name, node in values.read_names(given.get("skews"))}
-    values.check_chance(given.get("chance"))
-    network = given["network"].fields((*values.LATENCY, "loses")) if "network" in given else {}
+    frame, _ = values.read_frame(given)
     found = Deployment(
-        given["deployment"].text(),
-        values.duration_of(given["lasts"], least=1),
-        services,
-        topics,
-        brokers or {"b1": Broker("b1")},
-        values.latency_of(network, given["network"].where) if network else NETWORK,
-        values.share_of(network.get("loses")),
-        skews,
-        seed=values.seed_of(given.get("seed")),
+        **frame, services=services, topics=topics, brokers=brokers or {"b1": Broker("b1")}, skews_ms=skews
     )
     _check_skews(found, given.get("skews"))
     deeds, rates = values.list_deeds(given, lambda node: _read_deed(node, found))

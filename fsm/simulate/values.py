@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from fsm.cluster.network import Latency
 from fsm.errors import InputError
@@ -35,6 +36,20 @@ def latency_of(given: Mapping[str, Node], where: str) -> Latency:
     if values != sorted(values):
         raise InputError(f"latencies {values} ms are not ascending", where, "least, median, p99, most")
     return Latency(*values)
+
+
+def read_frame(given: Mapping[str, Node], of_network: Iterable[str] = ()) -> tuple[dict[str, Any], dict[str, Node]]:
+    """What all deployments have, and the keys of the network, which may be these, too."""
+    check_chance(given.get("chance"))
+    network = given["network"].fields((*LATENCY, "loses", *of_network)) if "network" in given else {}
+    frame = {
+        "name": given["deployment"].text(),
+        "lasts_ms": duration_of(given["lasts"], least=1),
+        "latency": latency_of(network, given["network"].where) if network else NETWORK,
+        "loses": share_of(network.get("loses")),
+        "seed": seed_of(given.get("seed")),
+    }
+    return frame, network
 
 
 def read_names(node: Node | None) -> list[tuple[str, Node]]:

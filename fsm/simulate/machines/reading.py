@@ -25,13 +25,12 @@ from typing import Any
 from fsm.errors import InputError
 from fsm.nodes import Node, nearest, short
 from fsm.simulate import values
-from fsm.simulate.deployment import NETWORK, Deed, Rate
+from fsm.simulate.deployment import Deed, Rate
 from fsm.simulate.machines.deployment import DEEDS, NEVER, Delay, Machines, Part
 from fsm.tables.files import find_table, is_file
 
 KEYS = ("deployment", "lasts", "seed", "chance", "machines", "network", "never", "goal", "plans", "faults")
 PART = ("table", "count", "happens")
-NETWORK_KEYS = (*values.LATENCY, "loses", "duplicates", "reorders")
 DEED = ("at", "every", "from", "until", "for")
 MOST_MACHINES, MOST_EVENTS = 100_000, 1_000_000_000
 USUAL = Delay(10_000, 10_000, is_mean=True)
@@ -41,22 +40,17 @@ USUAL = Delay(10_000, 10_000, is_mean=True)
 def read_machines(document: Node, folder: Path) -> Machines:
     """The deployment in a document. Raises `InputError` with the line for an invalid one."""
     given = document.fields(KEYS, ("deployment", "lasts", "machines"))
-    values.check_chance(given.get("chance"))
-    network = given["network"].fields(NETWORK_KEYS) if "network" in given else {}
+    frame, network = values.read_frame(given, ("duplicates", "reorders"))
     parts = tuple(_part(name, node, folder) for name, node in values.read_names(given["machines"]))
     if not parts:
         raise InputError("has no machine", given["machines"].where)
     if sum(part.count for part in parts) > MOST_MACHINES:
         raise InputError("too many machines", given["machines"].where, f"at most {MOST_MACHINES}")
     found = Machines(
-        given["deployment"].text(),
-        values.duration_of(given["lasts"], least=1),
-        parts,
-        values.latency_of(network, given["network"].where) if network else NETWORK,
-        values.share_of(network.get("loses")),
-        values.share_of(network.get("duplicates")),
-        "reorders" in network and network["reorders"].flag(),
-        seed=values.seed_of(given.get("seed")),
+        **frame,
+        parts=parts,
+        duplicates=values.share_of(network.get("duplicates")),
+        reorders="reorders" in network and network["reorders"].flag(),
     )
     found = replace(found, **_read_questions(given, found))
     deeds, rates = values.list_deeds(given, lambda node: [_read_deed(node, found)])
