@@ -122,9 +122,8 @@ class Search:
                 raise InputError(problem, self.model.name, remedy)
         for name in self.known:
             if name not in self.model.hazards:
-                raise InputError(
-                    f"unknown hazard: {name!r}", self.model.name, f"choose from {_list(sorted(self.model.hazards))}"
-                )
+                remedy = f"choose from {', '.join(sorted(self.model.hazards)) or 'none'}"
+                raise InputError(f"unknown hazard: {name!r}", self.model.name, remedy)
         self.space = Space(self.model, self.kinds) if self.tables is None else self.tables
         self.space.limit_s = self.limits.step_s
         self.steps = Steps(self.model, self.space)
@@ -416,7 +415,3 @@ class Search:
 
     def _break(self, found: Found) -> None:
         self.found.setdefault(found.name, found)
-
-
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(names) or "none"

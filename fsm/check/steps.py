@@ -121,8 +121,7 @@ def add_up(tallies: Iterable[Tally]) -> Tally:
     total, firsts = Tally(), dict[tuple[str, int], Found]()
     for one in tallies:
         for found in one.broken:
-            before = firsts.get((found.name, found.cost), found)
-            firsts[found.name, found.cost] = found if found.state < before.state else before
+            _note_first(firsts, found)
         still = [state for state in (total.still, one.still) if state >= 0]
         total = Tally(
             total.transitions + one.transitions,
@@ -132,6 +131,12 @@ def add_up(tallies: Iterable[Tally]) -> Tally:
             tuple(firsts.values()),
         )
     return total
+
+
+def _note_first(firsts: dict[tuple[str, int], Found], found: Found) -> None:
+    """Notes a violation, unless one of the same name and cost is by an earlier state."""
+    if found.state < firsts.setdefault((found.name, found.cost), found).state:
+        firsts[found.name, found.cost] = found
 
 
 class Columns:
@@ -400,6 +405,5 @@ class Steps:
                 at = int(those[np.argmin(one.source[those])])
                 for name in self.space.broken.value(number):
                     found = Found(name, int(here[one.source[at]]), costs, int(one.action[at]))
-                    before = firsts.get((name, costs), found)
                     if name not in self.model.ignored_of_steps:
-                        firsts[name, costs] = found if found.state < before.state else before
+                        _note_first(firsts, found)

@@ -164,14 +164,14 @@ class Symmetry:
                     before, input_ = part.states.value(state), self.space.inputs.value(given)
                     one = _show(part.component, self._take(part.component, before, input_), renaming)
                     renamed = rename(part.component, before, renaming)
-                    if one != _show(other, self._take(other, renamed, renaming(input_)), None):
+                    if one != _show(other, self._take(other, renamed, renaming(input_))):
                         where = f"{part.component.describe(before)} on {self.space.describe_input(given)}"
                         self._refuse(f"renamed, {part.component.name} does another thing in {where}")
                 self._checked[number, who] = len(rows)
                 for state in list(part.offers)[self._checked.get((number, -1 - who), 0) :]:
                     before = part.states.value(state)
                     mine = {_choice(one, renaming) for one in part.component.choices(before)}
-                    if mine != {_choice(one, None) for one in other.choices(rename(part.component, before, renaming))}:
+                    if mine != {_choice(one) for one in other.choices(rename(part.component, before, renaming))}:
                         where = part.component.describe(before)
                         self._refuse(f"renamed, {part.component.name} has other choices in {where}")
                 self._checked[number, -1 - who] = len(part.offers)
@@ -199,28 +199,28 @@ class Symmetry:
                     self._refuse(f"{name!r} is true of one and not of the others")
 
 
-def rename(component: Component, state: Any, renaming: Renaming) -> Any:
-    """A state of a component with other names in it."""
-    renamed = renaming(state)
-    return renamed if component.sort is None else component.sort(renamed)
-
-
-def _show(component: Component, step: Step | str, renaming: Renaming | None) -> Any:
-    """The renamed result of a step; messages to different receivers are not ordered."""
-    change: Callable[[Any], Any] = renaming or _keep
-    if isinstance(step, str):
-        return step
-    sent: dict[str, list[Any]] = {}
-    for receiver, message in step.sends:
-        sent.setdefault(change(receiver), []).append(change(message))
-    state = step.state if renaming is None else rename(component, step.state, renaming)
-    return state, sent, {change(one) for one in step.broken}, step.hangs_up
+Change = Callable[[Any], Any]
 
 
 def _keep(value: Any) -> Any:
     return value
 
 
-def _choice(one: Choice, renaming: Renaming | None) -> Any:
-    change: Callable[[Any], Any] = renaming or _keep
+def rename(component: Component, state: Any, renaming: Change) -> Any:
+    """A state of a component with other names in it."""
+    renamed = renaming(state)
+    return renamed if component.sort is None else component.sort(renamed)
+
+
+def _show(component: Component, step: Step | str, change: Change = _keep) -> Any:
+    """The changed result of a step; messages to different receivers are not ordered."""
+    if isinstance(step, str):
+        return step
+    sent: dict[str, list[Any]] = {}
+    for receiver, message in step.sends:
+        sent.setdefault(change(receiver), []).append(change(message))
+    return rename(component, step.state, change), sent, {change(one) for one in step.broken}, step.hangs_up
+
+
+def _choice(one: Choice, change: Change = _keep) -> Any:
     return change(one.label if one.given is None else one.given), one.disturbance, change(one.free_when)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -43,7 +43,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The result of a check, and its coverage."""
+    """The result of a check, and its coverage; the fields are in the order of the document."""
 
     model: str
     violations: tuple[Violation, ...]
@@ -62,24 +62,24 @@ class Verdict:
     """The number of executed steps."""
     memo_hits: int
     """The number of looked-up steps, including impossible ones."""
+    disturbed: tuple[str, ...]
+    disturbances: int
+    never: tuple[str, ...]
+    """Kinds of disturbances that were not possible in any state."""
     cut: dict[str, int]
     """Counts of states cut off: with known hazards, or with full wires."""
-    disturbed: tuple[str, ...] = ()
-    disturbances: int = 0
-    never: tuple[str, ...] = ()
-    """Kinds of disturbances that were not possible in any state."""
-    uncovered: tuple[str, ...] = ()
-    """Behaviour that the model leaves out."""
-    symmetry: tuple[str, ...] = ()
+    symmetry: tuple[str, ...]
     """Interchangeable components, checked with every row of the tables."""
-    checked: tuple[str, ...] = ()
+    uncovered: tuple[str, ...]
+    """Behaviour that the model leaves out."""
+    checked: tuple[str, ...]
     """The properties that were checked."""
-    made_by: Mapping[str, Any] = field(default_factory=dict)
-    """The name and options for `make_model`; empty for your own model."""
-    of_steps: tuple[str, ...] = ()
+    of_steps: tuple[str, ...]
     """The local properties of steps that were checked."""
-    not_asked: tuple[str, ...] = ()
+    not_asked: tuple[str, ...]
     """Properties that are known not to hold."""
+    made_by: Mapping[str, Any]
+    """The name and options for `make_model`; empty for your own model."""
 
     @property
     def word(self) -> str:
@@ -88,28 +88,15 @@ class Verdict:
 
     def document(self) -> dict[str, Any]:
         """The verdict as lists and dicts."""
+        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        named = {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+        del named["made_by"], named["violations"]
         return {
             "model": self.model,
             "verdict": self.word,
-            "stopped": self.stopped,
-            "states": self.states,
-            "transitions": self.transitions,
-            "depth": self.depth,
-            "exact": self.exact,
+            **named,
             "cpu_s": round(self.cpu_s, 2),
             "bytes_per_state": round(self.bytes_per_state, 1),
-            "components": self.components,
-            "memo_steps": self.memo_steps,
-            "memo_hits": self.memo_hits,
-            "disturbed": list(self.disturbed),
-            "disturbances": self.disturbances,
-            "never": list(self.never),
-            "cut": self.cut,
-            "symmetry": list(self.symmetry),
-            "uncovered": list(self.uncovered),
-            "checked": list(self.checked),
-            "of_steps": list(self.of_steps),
-            "not_asked": list(self.not_asked),
             "violations": [_violation_document(one) for one in self.violations],
         }
 
@@ -120,6 +107,7 @@ def count_steps(one: Violation) -> int:
 
 
 def _violation_document(one: Violation) -> dict[str, Any]:
+    replayed = one.replayed or Replayed()
     return {
         "property": one.property,
         "meaning": one.meaning,
@@ -128,10 +116,10 @@ def _violation_document(one: Violation) -> dict[str, Any]:
         "doomed_at": one.doomed_at,
         "hazard": ", ".join(one.hazards),
         "replayed": None if one.replayed is None or one.replayed.stopped else not one.replayed.differs,
-        "differs": "" if one.replayed is None else one.replayed.differs,
-        "times_ms": [] if one.replayed is None else list(one.replayed.times_ms),
-        "idle": [] if one.replayed is None else [list(idle) for idle in one.replayed.idle],
-        "settings": {} if one.replayed is None else dict(one.replayed.settings),
+        "differs": replayed.differs,
+        "times_ms": list(replayed.times_ms),
+        "idle": [list(idle) for idle in replayed.idle],
+        "settings": dict(replayed.settings),
         "start": one.start,
         "path": [step._asdict() for step in one.path],
     }

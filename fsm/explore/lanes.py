@@ -294,14 +294,14 @@ def _words(record: TraceRecord) -> str:
         return f"{record.state or '?'} to {record.next_state}{event}"
     words = record.kind.value.replace("_", " ")
     about = [
-        *([record.client_id or record.member_id] if record.kind is Kind.MEMBER_STATE else []),
-        *([record.next_state] if record.next_state else []),
-        *([f"epoch {record.epoch}"] if record.epoch is not None else []),
-        *([show(record.partitions)] if record.partitions else []),
-        *([f"revoked {show(record.revoked)}"] if record.revoked else []),
-        *([f"all of {show(record.full)}"] if record.full is not None else []),
-        *([", ".join(record.topics)] if record.topics else []),
-        *([record.event] if record.event else []),
-        *([record.detail] if record.detail else []),
+        (record.client_id or record.member_id) if record.kind is Kind.MEMBER_STATE else "",
+        record.next_state,
+        "" if record.epoch is None else f"epoch {record.epoch}",
+        show(record.partitions) if record.partitions else "",
+        f"revoked {show(record.revoked)}" if record.revoked else "",
+        "" if record.full is None else f"all of {show(record.full)}",
+        ", ".join(record.topics),
+        record.event,
+        record.detail,
     ]
-    return f"{words}: {'; '.join(about)}" if about else words
+    return ": ".join(filter(None, (words, "; ".join(filter(None, about)))))

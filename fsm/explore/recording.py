@@ -129,15 +129,22 @@ class Recording:
 
     def _position(self, many: int) -> Document:
         """The position after this many steps."""
-        components, wires = {}, {}
-        for name, places in self._of_parts.items():
+
+        def find_last(places: Sequence[int]) -> Moment:
             last = bisect_right(places, many - 1)
-            components[name] = show_component(*(self.moments[places[last - 1]].components[name] if last else Shown()))
-        for ends, places in self._of_wires.items():
-            last = bisect_right(places, many - 1)
-            wires[_name(ends)] = _messages(self.moments[places[last - 1]].wires[ends] if last else ())
-        broken = self.moments[many - 1].broken if many else ()
-        return {"components": components, "wires": wires, "broken": list(broken), "disturbances": 0}
+            return self.moments[places[last - 1]] if last else Moment("")
+
+        return {
+            "components": {
+                name: show_component(*find_last(places).components.get(name, Shown()))
+                for name, places in self._of_parts.items()
+            },
+            "wires": {
+                _name(ends): _messages(find_last(places).wires.get(ends, ())) for ends, places in self._of_wires.items()
+            },
+            "broken": list(self.moments[many - 1].broken if many else ()),
+            "disturbances": 0,
+        }
 
 
 def _name(ends: tuple[str, str]) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import accumulate, pairwise
-from typing import Any
 
 from fsm.check import Model, PathStep, Verdict, Walk
 from fsm.check.space import ask
@@ -18,8 +18,7 @@ class ModelSession:
     def __init__(self, model: Model, loaded: Sequence[int] = (), title: str = "") -> None:
         """Raises `LocalProtocolError` for a path that the model does not allow."""
         self.model, self.walk, self.title = model, Walk(model), title or model.name.partition(",")[0]
-        self._shown: dict[tuple[str, int, int], Any] = {}
-        """The display of a component or a wire, by its number and that of its state or queue."""
+        self._component, self._wire = cache(self._show_component), cache(self._show_wire)
         self.walk.go(loaded)
         self._loaded = self.walk.stands
 
@@ -124,25 +123,19 @@ class ModelSession:
                 wires[f"{wire.sender}>{wire.receiver}"] = self._wire(i, number)
         return {"components": components, "wires": wires, "broken": broken, "disturbances": cost}
 
-    def _component(self, i: int, number: int) -> Document:
-        known: Document | None = self._shown.get(("component", i, number))
-        if known is None:
-            one, state = self.model.components[i], self.walk.value(i, number)
-            look = None if one.look is None else ask(one.name, one.look, state)
-            known = self._shown["component", i, number] = show_component(str(ask(one.name, one.describe, state)), look)
-        return known
+    def _show_component(self, i: int, number: int) -> Document:
+        one, state = self.model.components[i], self.walk.value(i, number)
+        look = None if one.look is None else ask(one.name, one.look, state)
+        return show_component(str(ask(one.name, one.describe, state)), look)
 
-    def _wire(self, i: int, number: int) -> list[Document]:
-        known: list[Document] | None = self._shown.get(("wire", i, number))
-        if known is None:
-            one, queue = self.model.wires[i], self.walk.queue(i, number)
-            where = f"{one.sender} to {one.receiver}"
-            line, late = ([str(ask(where, one.describe, message)) for message in some] for some in queue)
-            known = self._shown["wire", i, number] = [
-                *({"text": text, "late": False} for text in (sorted(line) if one.reorders else line)),
-                *({"text": text, "late": True} for text in sorted(late)),
-            ]
-        return known
+    def _show_wire(self, i: int, number: int) -> list[Document]:
+        one, queue = self.model.wires[i], self.walk.queue(i, number)
+        where = f"{one.sender} to {one.receiver}"
+        line, late = ([str(ask(where, one.describe, message)) for message in some] for some in queue)
+        return [
+            *({"text": text, "late": False} for text in (sorted(line) if one.reorders else line)),
+            *({"text": text, "late": True} for text in sorted(late)),
+        ]
 
 
 def _describe_step(step: PathStep) -> Document:

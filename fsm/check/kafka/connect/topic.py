@@ -33,10 +33,10 @@ class Write(Enum):
     """The writes of a leader."""
 
     CREATE = "creates"
-    ADD_TASK = "gives another task to"
     DELETE = "deletes"
-    STOP = "stops"
     RESTART = "restarts"
+    ADD_TASK = "gives another task to"
+    STOP = "stops"
     PUBLISH = "writes the tasks of"
     """The leader does so without a user, for a connector that was stopped and is resumed."""
 
@@ -113,15 +113,11 @@ class ConfigTopic:
                 yield Choice(f"a user resumes {self.first}", RESUMED, RESUMED)
 
     def writes(self, snapshot: ConfigSnapshot, *, unwritten: bool) -> Iterable[Choice]:
-        """The possible writes of a leader with this snapshot."""
-        counts = dict(snapshot.task_counts)
-        if NEW not in counts:
-            yield _choice(Write.CREATE, NEW)
-        if self.first in counts:
-            now = counts[self.first]
-            possible = [Write.DELETE, Write.RESTART, *([Write.ADD_TASK] if now == self.tasks[self.first] else [])]
-            possible += [*([Write.STOP] if now else []), *([Write.PUBLISH] if unwritten else [])]
-            yield from (_choice(what, self.first) for what in possible)
+        """The writes of a leader with this snapshot that change anything."""
+        for what in Write:
+            if self._apply(TopicState(snapshot, unwritten=unwritten), what).sends:
+                connector = NEW if what is Write.CREATE else self.first
+                yield Choice(f"{what.value} {connector}", what, KIND_OF[what])
 
     def step(self, at: TopicState, given: Any) -> Step:
         """The step on a change, which is sent to all workers, or on a read to the end."""
@@ -150,7 +146,7 @@ class ConfigTopic:
                 return self._write(TopicState(at.snapshot), Change.REMOVED, counts)
             case Write.STOP if known and now:
                 return self._write(at._replace(stopped=True), Change.STOPPED, {**counts, self.first: 0})
-            case Write.PUBLISH if at.unwritten:
+            case Write.PUBLISH if known and at.unwritten:
                 return self._write(at._replace(unwritten=False), Change.TASKS, {**counts, self.first: first})
             case Write.RESTART if known:
                 plan = tuple(sorted(unit for unit in at.snapshot.units if unit.connector == self.first))
@@ -164,10 +160,6 @@ class ConfigTopic:
         after = at._replace(snapshot=ConfigSnapshot(at.snapshot.offset + 1, tuple(sorted(now.items()))))
         advanced = ConfigTopicAdvanced(after.snapshot, (ConfigChange(connector or self.first, what),))
         return Step(after, [(name, Reading(advanced, 0, after.unwritten)) for name in self.names])
-
-
-def _choice(what: Write, connector: str) -> Choice:
-    return Choice(f"{what.value} {connector}", what, KIND_OF[what])
 
 
 def describe(at: TopicState) -> str:
