@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fsm.check.model import Fault, Replayed
 from fsm.check.verdict import Verdict, Violation, count_steps
+from fsm.render.wording import many
 
 if TYPE_CHECKING:
     from fsm.check.walk import PathStep
@@ -62,7 +63,7 @@ def _coverage(verdict: Verdict) -> Iterator[str]:
 
 def tell(one: Violation) -> Iterator[str]:
     """The counterexample, step by step."""
-    disturbances, steps = _many(one.disturbances, "disturbance"), _many(count_steps(one), "step")
+    disturbances, steps = many(one.disturbances, "disturbance"), many(count_steps(one), "step")
     yield f"broken: {one.property}, after {disturbances} (!) and {steps}"
     if one.meaning:
         yield f"  {one.meaning}"
@@ -104,10 +105,6 @@ def _replay(done: Replayed) -> str:
     return f"live objects with running clocks also take this path, at these times, with {settings}"
 
 
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
 def diagram(one: Violation) -> Diagram:
     """The counterexample as lanes and arrows: one lane for each component, steps numbered and disturbances marked as in
     `tell`, with their times; what is broken last."""
@@ -131,7 +128,7 @@ def diagram(one: Violation) -> Diagram:
             arrows.append(Arrow(lane, lane, doomed, Look.RAISE))
     last = arrows[-1].target if arrows else lanes[0]
     broken = Part(f"broken: {one.property}", (Arrow(last, last, one.meaning or one.property, Look.RAISE),))
-    title = f"{one.property}: {_many(one.disturbances, 'disturbance')}, {_many(count_steps(one), 'step')}"
+    title = f"{one.property}: {many(one.disturbances, 'disturbance')}, {many(count_steps(one), 'step')}"
     return Diagram(title, lanes, (Part("", tuple(arrows)), broken))
 
 

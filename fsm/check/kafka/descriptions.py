@@ -12,7 +12,7 @@ from fsm.check.kafka.application import App
 from fsm.check.kafka.topics import mask
 from fsm.member.effects import UnsentRequest
 from fsm.member.events import BackgroundEvent, PartitionsAssignedEvent, PartitionsRemovedEvent
-from fsm.protocol.assignment import Partitions, TopicPartitions
+from fsm.protocol.assignment import Partitions, TopicPartitions, flatten
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     ConsumerGroupHeartbeatRequest,
@@ -88,7 +88,7 @@ def count_omitted(found: Iterable[Any], ids: dict[tuple[str, int], int]) -> int:
             and body.topic_partitions is not None
             and body.member_epoch > 0
         ):
-            left_out |= everything & ~mask(((t, p) for t, numbers in body.topic_partitions for p in numbers), ids)
+            left_out |= everything & ~mask(flatten(body.topic_partitions), ids)
     return left_out
 
 
@@ -132,4 +132,4 @@ def _describe_answer(answer: Any, names: Mapping[str, str]) -> str:
 
 def show_partitions(found: TopicPartitions, names: Mapping[str, str]) -> str:
     """Partitions of topic ids by the names of their topics."""
-    return list_partitions((names[topic_id], number) for topic_id, numbers in found for number in numbers)
+    return list_partitions((names[topic_id], number) for topic_id, number in flatten(found))

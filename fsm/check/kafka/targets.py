@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from itertools import groupby
-from operator import itemgetter
 from typing import Any
 
-from fsm.coordinator.assignors import Assignments, GroupSpec, Partition
+from fsm.coordinator.assignors import Assignments, GroupSpec
 from fsm.coordinator.model.consumer_group import ConsumerGroup, find_topics
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
 from fsm.member.classic.assignors import COOPERATIVE_STICKY, PartitionCounts
-from fsm.protocol.assignment import TopicPartition, flatten
+from fsm.protocol.assignment import TopicPartition, flatten, numbers_by_topic, topic_partitions
 from fsm.protocol.consumer_protocol import decode_assignment, decode_subscription
 from fsm.protocol.messages import JoinGroupResponse, SyncGroupRequest
 
@@ -35,7 +33,8 @@ def equivariant_target(_assignor: str, group: GroupSpec, _found: Assignments) ->
     members = group.members.items()
     topics = {topic: {name for name, member in members if topic in member.subscribed} for topic in group.topics}
     everything = [(topic, number) for topic in sorted(topics) for number in range(group.topics[topic])]
-    owner = {one: name for name, member in members for one in _each(member.previous) if name in topics.get(one[0], ())}
+    had = ((one, name) for name, member in members for one in flatten(member.previous))
+    owner = {one: name for one, name in had if name in topics.get(one[0], ())}
 
     def rank(name: str) -> Any:
         has = sorted(one for one in everything if owner.get(one) == name)
@@ -52,15 +51,10 @@ def equivariant_target(_assignor: str, group: GroupSpec, _found: Assignments) ->
     ]:
         one, least = min(gains, key=lambda gain: (-count(owner[gain[0]]), gain[0]))
         owner[one] = least
-    return {name: _gather(one for one in everything if owner.get(one) == name) for name in group.members}
-
-
-def _each(previous: Any) -> Iterator[Partition]:
-    return ((topic, number) for topic, numbers in previous for number in numbers)
-
-
-def _gather(some: Iterator[Partition]) -> tuple[tuple[Any, tuple[int, ...]], ...]:
-    return tuple((topic, tuple(number for _, number in ones)) for topic, ones in groupby(some, key=itemgetter(0)))
+    return {
+        name: topic_partitions(numbers_by_topic(one for one in everything if owner.get(one) == name))
+        for name in group.members
+    }
 
 
 EVEN, STICKY = "partitions are dealt evenly", "who has no more than its share keeps it"
