@@ -150,8 +150,8 @@ class ConnectRun:
             self.cluster.write_trace(lambda record: trace(_ahead(record, skews[record.client_id])), STARTED_MS)
         self._coming: list[tuple[int, int, Callable[[], None]]] = []
         self._numbers = count()
-        self._frozen_until_ms: dict[str, int] = {}
-        self._cut_until_ms: dict[str, int] = {}
+        self._until_ms: dict[tuple[str, str], int] = {}
+        """When a pause or cut of a worker ends."""
 
     @property
     def now_ms(self) -> int:
@@ -217,31 +217,21 @@ class ConnectRun:
     def _begin(self, deed: Deed) -> None:
         self._start(deed.target)
 
-    def _pause(self, deed: Deed) -> None:
-        name, until_ms = deed.target, self.now_ms + deed.for_ms
+    def _last(self, deed: Deed) -> None:
+        """Pauses a worker, or cuts it off, for some time."""
+        what, name, until_ms = deed.what, deed.target, self.now_ms + deed.for_ms
+        flag, begin, _ = LASTING[what]
         if self._is_alive(name):
-            self._frozen_until_ms[name] = max(self._frozen_until_ms.get(name, 0), until_ms)
-            if not self.cluster.processes[name].frozen:
-                self.cluster.freeze(name)
-            self._at(until_ms, partial(self._thaw, name))
+            self._until_ms[what, name] = max(self._until_ms.get((what, name), 0), until_ms)
+            if not getattr(self.cluster.processes[name], flag):
+                begin(self.cluster, name)
+            self._at(until_ms, partial(self._end, what, name))
 
-    def _thaw(self, name: str) -> None:
-        is_over = self._frozen_until_ms.get(name, 0) <= self.now_ms
-        if is_over and self._is_alive(name) and self.cluster.processes[name].frozen:
-            self.cluster.thaw(name)
-
-    def _cut(self, deed: Deed) -> None:
-        name, until_ms = deed.target, self.now_ms + deed.for_ms
-        if self._is_alive(name):
-            self._cut_until_ms[name] = max(self._cut_until_ms.get(name, 0), until_ms)
-            if not self.cluster.processes[name].cut:
-                self.cluster.cut(name)
-            self._at(until_ms, partial(self._heal, name))
-
-    def _heal(self, name: str) -> None:
-        is_over = self._cut_until_ms.get(name, 0) <= self.now_ms
-        if is_over and self._is_alive(name) and self.cluster.processes[name].cut:
-            self.cluster.heal(name)
+    def _end(self, what: str, name: str) -> None:
+        flag, _, end = LASTING[what]
+        is_over = self._until_ms.get((what, name), 0) <= self.now_ms
+        if is_over and self._is_alive(name) and getattr(self.cluster.processes[name], flag):
+            end(self.cluster, name)
 
     def _fail_over(self, deed: Deed) -> None:
         if deed.target == self.broker and self.cluster.broker_up:
@@ -264,9 +254,9 @@ class ConnectRun:
     def judge(self) -> list[Violation]:
         """The violations of the run, and the deviations that remain after a quiet time."""
         for name in sorted(self.cluster.processes):
-            self._frozen_until_ms[name] = self._cut_until_ms[name] = 0
-            self._thaw(name)
-            self._heal(name)
+            for what in LASTING:
+                self._until_ms[what, name] = 0
+                self._end(what, name)
         self.network.loses = 0.0
         if not self.cluster.broker_up:
             self._take_over()
@@ -299,14 +289,16 @@ def _ahead(record: TraceRecord, skew_ms: int) -> TraceRecord:
     return replace(record, ts_ms=record.ts_ms + skew_ms)
 
 
+LASTING = {"pause": ("frozen", Cluster.freeze, Cluster.thaw), "cut": ("cut", Cluster.cut, Cluster.heal)}
+"""The flag of a process meanwhile, how it begins and ends."""
 ON_ALL = frozenset({"fail_over", "upgrade", "lose"})
 DO: dict[str, Callable[[ConnectRun, Deed], None]] = {
     "crash": ConnectRun._crash,
     "restart": ConnectRun._restart,
     "stop": ConnectRun._stop,
     "begin": ConnectRun._begin,
-    "pause": ConnectRun._pause,
-    "cut": ConnectRun._cut,
+    "pause": ConnectRun._last,
+    "cut": ConnectRun._last,
     "lose": ConnectRun._lose,
     "fail_over": ConnectRun._fail_over,
     "upgrade": ConnectRun._fail_over,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fsm.check.kafka.application import BROKER
-from fsm.check.model import Condition, Goal, Property, View
+from fsm.check.model import Goal, Property, View
 from fsm.coordinator.model.consumer_group import LEAVE_GROUP_STATIC_MEMBER_EPOCH
 
 if TYPE_CHECKING:
@@ -95,15 +95,12 @@ class GroupProperties:
         )
         return Goal("the group settles", self._is_settled, ("rebalance_timeout",), meaning)
 
-    def silent(self, name: str) -> Condition:
-        """Whether a member sends nothing more."""
-
-        def condition(view: View) -> Mask:
-            quiet = (view.of(name, "silent") == 1) & (view.on(name, BROKER, "line") == 0)
-            silent: Mask = (view.of(name, "ended") == 1) | quiet
-            return silent
-
-        return condition
+    def is_silent(self, name: str, life: int, view: View) -> Mask:
+        """Whether a process sends nothing more: it has ended, or is silent."""
+        now = view.of(name, "life")
+        quiet = (view.of(name, "silent") == 1) & (view.on(name, BROKER, "line") == 0)
+        silent: Mask = (now > life) | ((now == life) & ((view.of(name, "ended") == 1) | quiet))
+        return silent
 
     def _stands_well(self, view: View, name: str) -> Mask:
         """Whether the coordinator knows the member under the client's present or previous epoch."""

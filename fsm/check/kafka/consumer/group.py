@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fsm.check.kafka.application import BROKER, NOW, OF_APPLICATIONS
 from fsm.check.kafka.consumer.compaction import SAYS_THE_SAME
@@ -34,7 +34,7 @@ from fsm.check.kafka.group_properties import GroupProperties
 from fsm.check.kafka.live.timed_replay import find_times, make_replay
 from fsm.check.kafka.targets import IS_EQUIVARIANT, equivariant_target
 from fsm.check.kafka.topics import CHANGES, CLUSTER, Topics
-from fsm.check.model import Condition, Disturbance, Fault, Model, Notification, Queue, View, Wire
+from fsm.check.model import Disturbance, Fault, Model, Notification, Queue, Wire
 from fsm.coordinator.consumer.invariants import INVARIANTS
 from fsm.coordinator.host import senders_of
 from fsm.coordinator.model.context import BrokerConfig, Context
@@ -49,9 +49,6 @@ from fsm.member.dialect.dialect import Dialect as MemberDialect
 from fsm.member.dialect.dialect import dialect as member_dialect
 from fsm.protocol.releases import LATEST
 from fsm.protocol.topic_patterns import find_problem
-
-if TYPE_CHECKING:
-    from fsm.check.model import Mask
 
 NAMES = "abcdef"
 """The names of the members."""
@@ -157,7 +154,11 @@ def consumer_group(
         [*list_wires(names, known, rules), *(known.wires(receivers) if topic_changes else [])],
         group.properties(),
         group.goal(),
-        {f"{id_of(name, life)} is silent": _is_silent(group, name, life) for name in names for life in range(LIVES)},
+        {
+            f"{id_of(name, life)} is silent": partial(group.is_silent, name, life)
+            for name in names
+            for life in range(LIVES)
+        },
         {
             "W1": group.w1,
             "restarts": group.restarts_twice,
@@ -292,15 +293,3 @@ def _list_unchecked(dialects: Sequence[MemberDialect]) -> Iterator[str]:
         is_everybody = len(breaking) == len({dialect.name for dialect in dialects})
         if breaking:
             yield f"{one.name} {one.statement}" + ("" if is_everybody else f" (of {', '.join(breaking)})")
-
-
-def _is_silent(group: GroupProperties, name: str, life: int) -> Condition:
-    """Whether a process sends nothing more: it has ended, or is silent."""
-    quiet = group.silent(name)
-
-    def condition(view: View) -> Mask:
-        now = view.of(name, "life")
-        silent: Mask = (now > life) | ((now == life) & quiet(view))
-        return silent
-
-    return condition
