@@ -178,21 +178,20 @@ def find_rules(modules: Iterable[ModuleType], computing: Iterable[ModuleType] = 
             for one in vars(owner).values():
                 function = inspect.unwrap(one.fget if isinstance(one, property) and one.fget else one)
                 is_own = isinstance(function, FunctionType) and function.__module__ == module.__name__
-                if is_own and not function.__closure__ and _may_be_changed(function, computes=module in computing):
+                if is_own and not function.__closure__ and _list_changes(function, computes=module in computing):
                     found.setdefault(_place(function), function)
     return [found[name] for name in sorted(found)]
 
 
-def _may_be_changed(function: FunctionType, *, computes: bool) -> bool:
-    return any(True for _ in _changes(function)) or (computes and any(True for _ in _value_changes(function)))
+def _list_changes(function: FunctionType, *, computes: bool) -> list[Change]:
+    return [*_changes(function), *(_value_changes(function) if computes else ())]
 
 
 def of_rules(functions: Iterable[FunctionType], met: Met, computing: Collection[str] = ()) -> Iterator[Mutant]:
     """Mutants of these functions; one whose result never differs is not met. Some modules are `computing`."""
     for function in functions:
         answers = met.answers.get(function, set())
-        values = _value_changes(function) if function.__module__ in computing else ()
-        for operator, detail, by, same in (*_changes(function), *values):
+        for operator, detail, by, same in _list_changes(function, computes=function.__module__ in computing):
             is_met = bool(answers) and answers != {same}
             place = _place(function)
             yield Mutant(operator, place, detail, partial(replace_function, function, by), is_met, frozenset((place,)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fsm.check.memo import Ids
-from fsm.check.model import Action, Model, Path, Queue, Replayed, State
+from fsm.check.model import Action, Model, Queue, State
 from fsm.check.space import FREE, Space, ask
 from fsm.check.steps import Steps
 from fsm.errors import LocalProtocolError
@@ -186,14 +186,15 @@ class Walk:
 
     def from_here(self) -> Model:
         """The model that begins at the present position, messages in flight included."""
-        model, parts = self.model, self._here.parts
+        model, parts, replay = self.model, self._here.parts, self.model.replay
+        before = () if replay is None else self.path
         states = (self.value(i, number) for i, number in enumerate(parts.states))
         queues = (self.queue(i, number) for i, number in enumerate(parts.queues))
         return replace(
             model,
             components=[replace(one, start=state) for one, state in zip(model.components, states, strict=True)],
             wires=[replace(one, start=queue) for one, queue in zip(model.wires, queues, strict=True)],
-            replay=None if model.replay is None else partial(_replay_on, model.replay, self.path),
+            replay=None if replay is None else lambda path: replay([*before, *path]),
             made_by={},
         )
 
@@ -255,11 +256,6 @@ class Walk:
             for wire, queue in zip(cell.wires, here, strict=True):
                 queues[wire] = queue
         return Numbered(tuple(states), tuple(queues))
-
-
-def _replay_on(replay: Callable[[Path], Replayed], before: Path, path: Path) -> Replayed:
-    """Replays two paths, one after the other, with live objects."""
-    return replay([*before, *path])
 
 
 class Successor(NamedTuple):

@@ -49,7 +49,6 @@ from fsm.check.model import Condition, Goal, Model, Property, Queue, View
 from fsm.coordinator.model.context import UNLIMITED, Context
 from fsm.coordinator.model.dialect import Choice, Dialect
 from fsm.coordinator.model.persistent import PersistentMap
-from fsm.errors import InputError
 from fsm.member.classic.assignors import ClientAssignor
 from fsm.member.dialect.dialect import Dialect as MemberDialect
 from fsm.protocol.assignment import TopicNames
@@ -164,10 +163,7 @@ def list_classic_kinds(fewer: Sequence[str], *, search: bool, **options: bool) -
 
 def strategies_of(protocol: str, members: int) -> list[tuple[ClientAssignor, ...]]:
     """The assignors of each member: of a classic protocol, or of one each. Raises `InputError` for an unknown one."""
-    named = one_each(protocol, members, "--protocol", "protocols")
-    for name in named:
-        if name not in ASSIGNORS:
-            raise InputError(f"unknown classic protocol {name!r}", "--protocol", f"choose from {', '.join(ASSIGNORS)}")
+    named = one_each(protocol, members, "--protocol", "protocols", known=ASSIGNORS, kind="classic protocol")
     return [ASSIGNORS[name] for name in named]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,14 +24,8 @@ from fsm.check.kafka.connect.topic import TOPIC, ConfigTopic, describe_reading
 from fsm.check.kafka.connect.worker import ASKED_OF_STEPS, DELAY_OVER, WorkerModel
 from fsm.check.kafka.consumer.group import ANSWERS, DUPLICATES, NAMES, REQUESTS, choose_names, one_each
 from fsm.check.kafka.topics import NO_TOPICS
-from fsm.check.model import (
-    Condition,
-    Goal,
-    Model,
-    Property,
-    View,
-    Wire,
-)
+from fsm.check.model import Condition, Goal, Model, Path, Property, View, Wire
+from fsm.check.walk import Walk
 from fsm.connect.dialect import SHIPPED, Rule
 from fsm.connect.dialect import profile as profile_of
 from fsm.connect.protocol import decode_assignment
@@ -50,10 +44,6 @@ from fsm.protocol.releases import LATEST
 
 if TYPE_CHECKING:
     from fsm.check.model import Mask
-from typing import NamedTuple
-
-from fsm.check.model import Path
-from fsm.check.walk import Walk
 
 PROTOCOLS = ("eager", "compatible", "sessioned")
 ROUNDS = 5
@@ -94,7 +84,9 @@ def connect(
     chosen = scenario_of(scenario) if scenario else Scenario(NAMES[:members] if settled else "", {})
     members, connectors = (3, CONNECTORS) if scenario else (members, connectors)
     names = choose_names(members, "workers")
-    protocols = _read_protocols(protocol, members)
+    protocols = one_each(
+        protocol, members, "--protocol", "protocols", known=PROTOCOLS, kind="protocol of Connect", whose="worker"
+    )
     topic = ConfigTopic(names, connectors)
     rules = profile_of(profile)
     config = ConnectConfig(GROUP, scheduled_rebalance_max_delay_ms=delay, profile=rules)
@@ -130,17 +122,6 @@ def connect(
 
     components = [replace(one, start=start.get(one.name, one.start)) for one in model.components]
     return replace(model, components=components, replay=partial(replay, workers, context, before))
-
-
-def _read_protocols(protocol: str, members: int) -> list[str]:
-    """The protocol of each worker. Raises `InputError` for one that there is not, and for too many."""
-    found = one_each(protocol, members, "--protocol", "protocols", "worker")
-    for name in found:
-        if name not in PROTOCOLS:
-            raise InputError(
-                f"unknown protocol of Connect {name!r}", "--protocol", f"choose from {', '.join(PROTOCOLS)}"
-            )
-    return found
 
 
 def _wires(names: Sequence[str]) -> Iterable[Wire]:

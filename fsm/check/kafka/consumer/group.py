@@ -7,7 +7,7 @@ ends an application) and liveness (without further disturbance every subscribed 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -277,12 +277,27 @@ def name_dialects(dialects: Iterable[MemberDialect]) -> str:
     return ", ".join(dict.fromkeys(one.name for one in dialects))
 
 
-def one_each(given: str, members: int, option: str, what: str, whose: str = "member") -> list[str]:
-    """The name for each member: the same for all, or one of each (`4.0,4.4`). Raises `InputError` for another count."""
+def one_each(
+    given: str,
+    members: int,
+    option: str,
+    what: str,
+    *,
+    known: Collection[str] = (),
+    kind: str = "",
+    whose: str = "member",
+) -> list[str]:
+    """The name for each member: the same for all, or one of each (`4.0,4.4`).
+
+    Raises `InputError` for another count, and for an unknown name if all are `known`.
+    """
     found = [name.strip() for name in given.split(",")]
     if len(found) not in (1, members):
         problem = f"{len(found)} {what} for {members} {whose}s"
         raise InputError(problem, option, f"give one, or one for each {whose}")
+    for name in found if known else ():
+        if name not in known:
+            raise InputError(f"unknown {kind} {name!r}", option, f"choose from {', '.join(known)}")
     return found * (members // len(found))
 
 

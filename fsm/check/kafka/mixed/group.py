@@ -181,16 +181,15 @@ class _MixedGroupProperties(ClassicGroupProperties):
     def properties(self) -> list[Property]:
         """The properties of a consumer group, that it becomes a classic one when possible, and that it ends."""
         meaning = "if the policy allows it, a group whose members are all classic is a classic group"
-        converges = Property("a group of classic members is a classic group", self._converges, meaning)
-        ended = Property("a group that is gone is gone from the log", self._is_ended, "no broker loads it again")
+        converges = Property(
+            "a group of classic members is a classic group", lambda view: view.of(BROKER, "all classic") == 0, meaning
+        )
+        ended = Property(
+            "a group that is gone is gone from the log",
+            lambda view: ~self.is_forgotten(view),
+            "no broker loads it again",
+        )
         return [*GroupProperties.properties(self), ended, *([converges] if self.policy in DOWNGRADES else [])]
-
-    def _converges(self, view: View) -> Mask:
-        holds: Mask = view.of(BROKER, "all classic") == 0
-        return holds
-
-    def _is_ended(self, view: View) -> Mask:
-        return ~self.is_forgotten(view)
 
     def goal(self) -> Goal:
         """The goal; that of a consumer group relies on rebalance timers."""
