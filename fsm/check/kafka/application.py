@@ -27,6 +27,7 @@ from fsm.member.events import (
 from fsm.member.runtime.queues import InvokeListener, process
 from fsm.member.runtime.shell import MemberShell
 from fsm.member.runtime.trace import MemberTrace
+from fsm.member.timers import NEVER
 from fsm.protocol.assignment import Partitions, partitions, without
 from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.error_codes import ErrorCode
@@ -100,11 +101,19 @@ class Driven(MemberShell[Any, Any]):
 
     def __init__(self, config: ConsumerConfig, trace: MemberTrace | None) -> None:
         super().__init__(config, trace)
+        self.member: Any
         self.sent: list[Any] = []
         self.broken: list[str] = []
         self.completed: list[CallCompleted] = []
         self.searches = False
         """Whether FindCoordinator is a separate request in the model; otherwise it succeeds at once."""
+
+    def restore(self, consumer: Any, *, searches: bool) -> None:
+        """Restores the member, its background queue and the commit that its application waits for."""
+        self.member, self.searches = consumer.member, searches
+        self._background.extend(consumer.events)
+        if consumer.app is App.COMMITTING:
+            self._waiting[SYNC_CALL] = SyncCommitEvent.__name__, NEVER
 
     @abstractmethod
     def _do(self, event: ApplicationEvent, now_ms: int) -> KafkaError | None:

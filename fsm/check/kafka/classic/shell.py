@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from fsm.check.kafka.application import SYNC_CALL, App, Driven
+from fsm.check.kafka.application import App, Driven
 from fsm.check.kafka.descriptions import Seen
 from fsm.check.kafka.targets import EVEN, STICKY, ask_leader
 from fsm.member.classic.invariants import INVARIANTS, ObservedStep, find_broken
@@ -17,7 +17,6 @@ from fsm.member.events import (
     ListenerMethod,
     PartitionsAssignedEvent,
     PartitionsRemovedEvent,
-    SyncCommitEvent,
     UnsubscribeEvent,
 )
 from fsm.member.runtime.classic_shell import ClassicConsumerMember
@@ -56,14 +55,11 @@ class Shell(ClassicConsumerMember, Driven):
 
     def __init__(self, consumer: ClassicConsumer, *, searches: bool = False) -> None:
         super().__init__(consumer.member.config)
-        self.member, self.searches = consumer.member, searches
-        self._background.extend(consumer.events)
+        self.restore(consumer, searches=searches)
         asked_back = (PartitionsAssignedEvent, PartitionsRemovedEvent)
         self._callback_begun = not any(isinstance(event, asked_back) for event in consumer.events)
         if consumer.member.unsubscribing is not None:
             self._calls, self._waiting[1] = 1, (UnsubscribeEvent.__name__, NEVER)
-        if consumer.app is App.COMMITTING:
-            self._waiting[SYNC_CALL] = SyncCommitEvent.__name__, NEVER
 
     def _step(self, given: ClassicInput, now_ms: int) -> None:
         """A step of the member; notes the invariants that it breaks."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from fsm.check.kafka.application import FAR, NOW, SYNC_CALL, App, Driven
+from fsm.check.kafka.application import FAR, NOW, App, Driven
 from fsm.check.kafka.descriptions import Seen
 from fsm.coordinator.model.consumer_group import LEAVE_GROUP_MEMBER_EPOCH, LEAVE_GROUP_STATIC_MEMBER_EPOCH
 from fsm.member.consumer.decisions import SILENT, remains
@@ -82,9 +82,8 @@ class Shell(ConsumerMember, Driven):
         super().__init__(
             member.settings.config, member_id=member.member_id, now_ms=NOW, dialect=member.settings.dialect
         )
-        self.member, self.assignment, self.generation = member, consumer.assignment, consumer.generation
-        self.searches = searches
-        self._background.extend(consumer.events)
+        self.restore(consumer, searches=searches)
+        self.assignment, self.generation = consumer.assignment, consumer.generation
         if consumer.closing:
             self._close_deadline_ms = NOW if consumer.overdue else FAR
             self._closing = self._rest(consumer.closing)
@@ -92,10 +91,7 @@ class Shell(ConsumerMember, Driven):
         if member.leaving.calls or consumer.closing in (COMMIT, LEAVE):
             asked = {"": UnsubscribeEvent, COMMIT: SyncCommitEvent}.get(consumer.closing, LeaveGroupOnCloseEvent)
             self._calls, self._waiting[1] = 1, (asked.__name__, NEVER)
-        if consumer.app is App.COMMITTING:
-            self._waiting[SYNC_CALL] = SyncCommitEvent.__name__, NEVER
-        self.observe = self._ask
-        self._before, self._asked = self.member, select_invariants(member.settings.dialect)
+        self.observe, self._asked = self._ask, select_invariants(member.settings.dialect)
 
     def _rest(self, closing: str) -> Iterator[int]:
         """Continues close() from the phase that has ended."""
@@ -122,10 +118,9 @@ class Shell(ConsumerMember, Driven):
 
     def _ask(self, given: MemberInput, effects: tuple[MemberEffect, ...]) -> None:
         """Checks the invariants of a step of the member."""
-        before, self._before = self._before, self.member
-        at = ObservedStep(before, given, Done(self.member, effects), outstanding=0)
+        at = ObservedStep(self.stepped_from, given, Done(self.member, effects), outstanding=0)
         self.broken += _ask_leave(at)
-        if effects or self.member is not before:
+        if effects or self.member is not at.before:
             self.broken += [f"{one.name} {one.statement}" for one in find_broken(at) if one in self._asked]
             self.broken += [] if _keeps_epoch(at) else [KEEPS_EPOCH]
             self.broken += [ONE_HEARTBEAT] if len(_list_epochs(at)) > 1 else []
