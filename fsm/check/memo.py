@@ -184,7 +184,6 @@ class Rows:
 
     @property
     def arrays(self) -> tuple[npt.NDArray[Any], ...]:
-        """The arrays of the table."""
         return self._start, self._count, self._signs, self.rows.view
 
     @arrays.setter
@@ -256,7 +255,6 @@ class Pairs:
 
     @property
     def arrays(self) -> tuple[npt.NDArray[Any], ...]:
-        """The arrays of the table."""
         return self._keys, self._at, self.rows.view
 
     @arrays.setter

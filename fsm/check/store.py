@@ -32,7 +32,6 @@ class Column:
         self._path: Path | None = None
 
     def extend(self, values: npt.NDArray[Any]) -> None:
-        """Adds rows."""
         need = self.size + len(values)
         if self._file is not None:
             self._file.write(np.ascontiguousarray(values, self.dtype).data)
@@ -74,17 +73,14 @@ class Column:
 
     @property
     def name(self) -> str:
-        """The name of its file."""
         return "" if self._path is None else self._path.name
 
     def flush(self) -> None:
-        """Flushes its file."""
         if self._file is not None:
             self._file.flush()
 
     @property
     def nbytes(self) -> int:
-        """The memory that it takes."""
         return 0 if self._file is not None else self.size * self.width * self.dtype.itemsize
 
 
@@ -148,7 +144,6 @@ class Visited:
 
     @property
     def nbytes(self) -> int:
-        """The memory that it takes."""
         return 0 if self.folder is not None else sum(run.nbytes for run in self.runs)
 
     def _merge(self) -> None:
@@ -173,7 +168,6 @@ class Visited:
             self.number = max((int(name.partition(".")[0]) for name in names), default=-1) + 1
 
     def names(self) -> list[str]:
-        """The files of the runs."""
         return list(map(name_of, self.runs))
 
     def _write(self, parts: Iterator[Keys]) -> Keys:
@@ -251,7 +245,6 @@ class Packing:
         return Packing([bits + each + (i < more) for i, bits in enumerate(needed)])
 
     def pack(self, rows: Ids) -> Words:
-        """The rows as words."""
         words = np.zeros((len(rows), self.words), np.uint64)
         for column, (word, shift) in zip(rows.T, self._places, strict=True):
             words[:, word] |= column.astype(np.uint64) << np.uint64(shift)

@@ -90,7 +90,6 @@ def read(path: Path) -> tuple[dict[str, Any], Arrays]:
 
 
 def _pack(space: Space, digest: str) -> bytes:
-    """The content of a space's file."""
     texts, arrays = take_apart(space)
     arrays["texts"] = np.frombuffer(json.dumps({"digest": digest} | texts).encode(), np.uint8)
     file = io.BytesIO()

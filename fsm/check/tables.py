@@ -118,7 +118,6 @@ class _Part:
         )
 
     def look(self, state: Symbol) -> Look:
-        """The state in detail."""
         return Look([InState(self.table.name, state.name)], [("means", state.meaning)])
 
     def choices(self, state: Symbol) -> Iterable[Choice]:

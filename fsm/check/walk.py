@@ -269,7 +269,6 @@ class Successor(NamedTuple):
 
 
 def successors_of(steps: Steps, rows: Ids) -> Iterator[Successor]:
-    """The successors of one state."""
     for one in steps.successors(rows, paid=True):
         for at in np.flatnonzero(~one.full).tolist():
             breaks = steps.space.broken.value(int(one.broken[at]))
@@ -277,7 +276,6 @@ def successors_of(steps: Steps, rows: Ids) -> Iterator[Successor]:
 
 
 def describe_step(steps: Steps, number: int, changes: dict[str, str], *, costs: bool) -> PathStep:
-    """Describes an action."""
     actor, what, kind, sender, receiver, message = steps.space.actions.value(number)
     disturbance = kind if costs else ""
     if not sender:

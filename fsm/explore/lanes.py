@@ -46,7 +46,6 @@ class Lane:
         return Shown(", ".join(texts), Look(states, tuple(fields.items())))
 
     def take(self, record: TraceRecord) -> None:
-        """Applies a record."""
         for name, value in (
             ("group", record.group),
             ("member id", record.member_id if self.role != COORDINATOR else ""),

@@ -266,7 +266,6 @@ def record(
 
 
 def _records(file: Path) -> Iterator[TraceRecord]:
-    """The records of a log in any layout."""
     known = formats()
     reader = reader_of(Piece(str(file), 0, WHOLE), known)
     if isinstance(reader, PieceReader):

@@ -42,7 +42,6 @@ class ModelSession:
         return self._steps(self._loaded, start, min(count, MOST_STEPS))
 
     def describe_path(self) -> Document:
-        """The loaded path."""
         return {"path": [one.index for one in self._loaded[1:]]}
 
     def at(self, path: Sequence[int], known: int = 0) -> Document:

@@ -85,7 +85,6 @@ class Fleet:
 
     @classmethod
     def of(cls, rows: Iterable[Row]) -> Fleet:
-        """Adds all rows up."""
         found = cls()
         for row in rows:
             found.add(row)
@@ -97,7 +96,6 @@ class Fleet:
         self.merge(Fleet(1, measures, Counter(row.hazards), Counter({*row.violations}), failed, len(failed)))
 
     def merge(self, other: Fleet) -> None:
-        """Adds the totals of other rows."""
         for name, its in other.measures.items():
             one = self.measures.setdefault(name, Measured(0, its.least, its.most))
             one.total, one.least, one.most = one.total + its.total, min(one.least, its.least), max(one.most, its.most)
@@ -112,7 +110,6 @@ class Fleet:
         return {name: one.total for name, one in self.measures.items()}
 
     def as_document(self) -> dict[str, Any]:
-        """As JSON."""
         return {
             "runs": self.runs,
             "measures": {
@@ -126,7 +123,6 @@ class Fleet:
         }
 
     def text(self) -> str:
-        """As a table."""
         rows = [("mean", "least", "most", "")]
         for name, words in name_all(self.measures).items():
             one = self.measures[name]

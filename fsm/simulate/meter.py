@@ -43,7 +43,6 @@ class Meter:
         self._free_since: dict[TopicPartition, int] = {}
 
     def grow(self, made: Iterable[TopicPartition], now_ms: int) -> None:
-        """Adds partitions."""
         self._pass(now_ms)
         for one in made:
             self._unowned += 1
@@ -100,7 +99,6 @@ class Meter:
         add_time(self.series["shared_ms"], self.width_ms, at_ms, until_ms, self._shared)
 
     def count(self, what: str, at_ms: int, times: int = 1) -> None:
-        """Counts events at one instant."""
         if at_ms < self.lasts_ms:
             self.series[what][at_ms // self.width_ms] += times
 

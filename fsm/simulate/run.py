@@ -155,7 +155,6 @@ class ConnectRun:
 
     @property
     def now_ms(self) -> int:
-        """The present instant."""
         return self.cluster.now_ms
 
     def begin(self, deeds: Iterable[Deed]) -> None:
@@ -170,7 +169,6 @@ class ConnectRun:
                 self._at(deed.at_ms, partial(DO[deed.what], self, deed))
 
     def run(self, until_ms: int) -> None:
-        """Runs up to that time."""
         while self._coming and self._coming[0][0] <= until_ms:
             at_ms, _, act = heapq.heappop(self._coming)
             self.cluster.run_for(max(0, at_ms - self.now_ms))

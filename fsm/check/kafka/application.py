@@ -121,7 +121,6 @@ class Driven(MemberShell[Any, Any]):
 
     @property
     def waiting_events(self) -> tuple[BackgroundEvent, ...]:
-        """The background queue."""
         return tuple(self._background)
 
     def do(

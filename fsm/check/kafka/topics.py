@@ -110,7 +110,6 @@ class Topics:
         return Component(CLUSTER, (), choices, step, features, describe=self.describe, look=self.look, role="topics")
 
     def look(self, changes: tuple[str, ...]) -> Look:
-        """Each topic with its id."""
         topics = self._image(changes).topics
         return Look(fields=[(name, f"{one.partitions} partitions, id {one.topic_id}") for name, one in topics.items()])
 

@@ -87,7 +87,6 @@ class MachinesRun:
             self._enter(machine, machine.state)
 
     def run(self, until_ms: int) -> None:
-        """Runs up to that time."""
         queue = self._queue
         while queue and queue[0][0] <= until_ms:
             self.now_ms, _, happen, given = heappop(queue)

@@ -30,7 +30,6 @@ class Measures:
         self._prefix = part.name
 
     def count(self, what: str, at_ms: int) -> None:
-        """Counts an event."""
         if at_ms < self.lasts_ms:
             self._counted[what][at_ms // self.width_ms] += 1
 

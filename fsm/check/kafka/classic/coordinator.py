@@ -129,7 +129,6 @@ class AnyCoordinator(CoordinatorModel):
         return list_partitions(read_partitions(assignment))
 
     def choices(self, at: Broker) -> Iterable[Choice]:
-        """The choices: timers expire, and another broker takes over."""
         group = _group(at)
         if isinstance(group, ClassicGroup):
             yield from _classic_timers(group)
@@ -197,11 +196,9 @@ class AnyCoordinator(CoordinatorModel):
         return super().note(at, done)._replace(log=log)
 
     def look(self, at: Broker) -> Look:
-        """The group in detail."""
         return look_at_group(_group(at), self.context.image.names, self.tell_assignment)
 
     def describe(self, at: Broker) -> str:
-        """The group on one line."""
         group = _group(at)
         if group is None:
             return "no group"

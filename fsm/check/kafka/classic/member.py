@@ -73,7 +73,6 @@ class Order:
 
     @property
     def body(self) -> Any:
-        """The body of the request."""
         return self.sent.body
 
 

@@ -163,13 +163,11 @@ class ConfigTopic:
 
 
 def describe(at: TopicState) -> str:
-    """The topic on one line."""
     words = [word for word, is_so in (("paused", at.paused), ("stopped", at.stopped)) if is_so]
     return ", ".join((counts(at.snapshot), *words))
 
 
 def look_at(at: TopicState) -> Look:
-    """The topic in detail."""
     flags = {"paused": at.paused, "stopped": at.stopped, "tasks to be written": at.unwritten}
     tasks = ((name, f"{count} tasks") for name, count in at.snapshot.task_counts)
     return Look(

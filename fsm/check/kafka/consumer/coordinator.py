@@ -108,7 +108,6 @@ class CoordinatorModel:
         self.has_interval = context.config.assignment_interval_ms(GROUP) > 0
 
     def component(self) -> Component:
-        """The component."""
         return Component(
             BROKER,
             Broker(),

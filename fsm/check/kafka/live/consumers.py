@@ -212,7 +212,6 @@ class LiveMember:
         return 0
 
     def learn(self, changes: Sequence[str]) -> None:
-        """Updates the metadata of its client."""
         if self.app not in ENDED:
             self.shell.learn(self._metadata(changes), self.now_ms)
             self.act("")
