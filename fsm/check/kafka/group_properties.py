@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fsm.check.kafka.application import BROKER
+from fsm.check.kafka.topics import CLUSTER, Topics
 from fsm.check.model import Goal, Property, View
 from fsm.coordinator.model.consumer_group import LEAVE_GROUP_STATIC_MEMBER_EPOCH
 
@@ -21,20 +22,9 @@ if TYPE_CHECKING:
 class GroupProperties:
     """The properties of a whole group, over columns."""
 
-    def __init__(
-        self,
-        names: Sequence[str],
-        everything: int,
-        changes: tuple[str, str] | None = None,
-        *,
-        resubscribes: bool = False,
-    ) -> None:
-        """`everything` is the mask of all partitions; if they change, a component has it as a feature.
-
-        `resubscribes` if not all members always subscribe to all of them.
-        """
-        self.names, self._everything, self._changes = names, everything, changes
-        self.resubscribes = resubscribes
+    def __init__(self, names: Sequence[str], known: Topics, *, resubscribes: bool = False) -> None:
+        """`resubscribes` if not all members always subscribe to all topics."""
+        self.names, self.known, self.resubscribes = names, known, resubscribes
 
     def everything(self, view: View) -> Integers | int:
         """The mask of all subscribed partitions in each state."""
@@ -45,7 +35,7 @@ class GroupProperties:
         return reduce(or_, wanted) & found
 
     def _existing(self, view: View) -> Integers | int:
-        return self._everything if self._changes is None else view.of(*self._changes)
+        return view.of(CLUSTER, "everything") if self.known.change else self.known.everything(())
 
     def properties(self) -> list[Property]:
         """The properties of every state."""
@@ -166,12 +156,10 @@ class GroupProperties:
         settled: Mask = good & (~anybody | (used == self.everything(view)))
         return settled
 
-    def uses_anew(self, places: int, view: View) -> Mask:
-        """Whether a member uses partitions of a recreated topic that it was assigned under the old id.
-
-        `places` are the partitions under the new id, as bits.
-        """
-        return self._any(lambda name: (view.of(name, "uses") & ~view.of(BROKER, f"holds {name}") & places) != 0)
+    def uses_anew(self, view: View) -> Mask:
+        """Whether a member uses partitions of a recreated topic that it was assigned under the old id."""
+        anew = self.known.anew
+        return self._any(lambda name: (view.of(name, "uses") & ~view.of(BROKER, f"holds {name}") & anew) != 0)
 
     def restarts_twice(self, view: View) -> Mask:
         """Whether a second process of the same or another consumer has started again: most states lie beyond."""

@@ -91,8 +91,8 @@ class Topics:
         counts = self.counts(changes)
         return sum(1 << self.bits[name, number] for name in counts for number in range(counts[name]))
 
-    def component(self, receivers: Sequence[str]) -> Component:
-        """The component, which sends updates to these brokers and clients."""
+    def components(self, receivers: Sequence[str]) -> list[Component]:
+        """The component, which sends updates to these brokers and clients; none if no topic changes."""
 
         def choices(changes: tuple[str, ...]) -> Iterable[Choice]:
             left = [kind for kind in _TEXTS if kind not in changes]
@@ -107,18 +107,23 @@ class Topics:
             return Step(after, [(one, after) for one in receivers])
 
         features = {"everything": self.everything}
-        return Component(CLUSTER, (), choices, step, features, describe=self.describe, look=self.look, role="topics")
+        found = Component(CLUSTER, (), choices, step, features, describe=self.describe, look=self.look, role="topics")
+        return [found] if self.change else []
 
     def look(self, changes: tuple[str, ...]) -> Look:
         topics = self._image(changes).topics
         return Look(fields=[(name, f"{one.partitions} partitions, id {one.topic_id}") for name, one in topics.items()])
 
     def wires(self, receivers: Sequence[str]) -> list[Wire]:
-        """The wires on which brokers and clients receive updates, and those on which they request metadata."""
-        learn = [
-            Wire(CLUSTER, one, describe=lambda changes: f"the topics are {self.describe(changes)}") for one in receivers
-        ]
-        return [*learn, *(Wire(one, CLUSTER) for one in receivers if one != BROKER)]
+        """The wires on which brokers and clients receive updates, and those on which they request metadata; none if no
+        topic changes.
+        """
+
+        def describe(changes: Sequence[str]) -> str:
+            return f"the topics are {self.describe(changes)}"
+
+        learn = [Wire(CLUSTER, one, describe=describe) for one in receivers]
+        return [*learn, *(Wire(one, CLUSTER) for one in receivers if one != BROKER)] if self.change else []
 
     def describe(self, changes: Sequence[str]) -> str:
         """The topics on one line."""

@@ -44,7 +44,7 @@ from fsm.check.kafka.consumer.member import LIVES, Setting
 from fsm.check.kafka.descriptions import describe_message, is_consumer_join, list_partitions
 from fsm.check.kafka.group_properties import GroupProperties
 from fsm.check.kafka.live.timed_replay import find_times, make_replay
-from fsm.check.kafka.topics import CLUSTER, Topics
+from fsm.check.kafka.topics import Topics
 from fsm.check.model import Condition, Goal, Model, Property, Queue, View
 from fsm.coordinator.model.context import UNLIMITED, Context
 from fsm.coordinator.model.dialect import Choice, Dialect
@@ -123,12 +123,10 @@ def classic_group(
     settings = replace(CLASSIC_SETTINGS, group_max_size=max_size)
     context = Context(NOW, rules_of(coordinator), settings, known.image(()))
     hub = AnyCoordinator(names, known, context, moves=search, compacts=compaction)
-    changes = (CLUSTER, "everything") if topic_changes else None
     learns = Choice.OUTDATED_REBALANCES in context.dialect
     receivers = [*([BROKER] if learns else []), *names]
-    cluster = [known.component(receivers)] if topic_changes else []
     wires = list_wires(names, known, context.dialect, describe, FEATURES)
-    asked = ClassicGroupProperties(names, known.everything(()), changes, resubscribes=bool(fewer))
+    asked = ClassicGroupProperties(names, known, resubscribes=bool(fewer))
     options = name_those(
         {
             "static": static,
@@ -143,8 +141,8 @@ def classic_group(
     return Model(
         f"classic-group, {members} {protocol} members of {name_dialects(dialects)}, "
         f"coordinator of {context.dialect.name}, {known}{options}",
-        [*(one.component() for one in models.values()), hub.component(), *cluster],
-        [*wires, *(known.wires(receivers) if topic_changes else [])],
+        [*(one.component() for one in models.values()), hub.component(), *known.components(receivers)],
+        [*wires, *known.wires(receivers)],
         asked.properties(),
         asked.goal(),
         asked.conditions(),

@@ -97,7 +97,7 @@ def connect(
         for name, version in zip(names, protocols, strict=True)
     ]
     context = Context(NOW, coordinator_dialect(coordinator), CLASSIC_SETTINGS)
-    hub, asked = _Coordinator(names, NO_TOPICS, context), _ClusterProperties(names, 0)
+    hub, asked = _Coordinator(names, NO_TOPICS, context), _ClusterProperties(names, NO_TOPICS)
     asked.balanced = ("units",) if Rule.TOTAL_BALANCE in rules else ("connectors", "tasks")
     if {*protocols} == {"eager"}:  # connectors and tasks are dealt in one go
         asked.balanced = "connectors", "tasks", "units"

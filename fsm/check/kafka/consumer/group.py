@@ -33,7 +33,7 @@ from fsm.check.kafka.descriptions import count_omitted, describe_message, is_con
 from fsm.check.kafka.group_properties import GroupProperties
 from fsm.check.kafka.live.timed_replay import find_times, make_replay
 from fsm.check.kafka.targets import IS_EQUIVARIANT, equivariant_target
-from fsm.check.kafka.topics import CHANGES, CLUSTER, Topics
+from fsm.check.kafka.topics import CHANGES, Topics
 from fsm.check.model import Disturbance, Fault, Model, Notification, Queue, Wire
 from fsm.coordinator.consumer.invariants import INVARIANTS
 from fsm.coordinator.host import senders_of
@@ -129,8 +129,7 @@ def consumer_group(
     context = Context(NOW, rules, broker_settings, known.image(()), adopt=adopt)
     hub = CoordinatorModel(names, known, context, moves=search, compacts=compaction)
     receivers = (BROKER, *names)
-    changes = (CLUSTER, "everything") if topic_changes else None
-    group = GroupProperties(names, known.everything(()), changes, resubscribes=bool(fewer or pattern or client_pattern))
+    group = GroupProperties(names, known, resubscribes=bool(fewer or pattern or client_pattern))
     options = {
         "static": static,
         "they commit": commits,
@@ -149,9 +148,9 @@ def consumer_group(
         [
             *(one.component() for one in models.values()),
             hub.component(),
-            *([known.component(receivers)] if topic_changes else []),
+            *known.components(receivers),
         ],
-        [*list_wires(names, known, rules), *(known.wires(receivers) if topic_changes else [])],
+        [*list_wires(names, known, rules), *known.wires(receivers)],
         group.properties(),
         group.goal(),
         {
@@ -162,7 +161,7 @@ def consumer_group(
         {
             "W1": group.w1,
             "restarts": group.restarts_twice,
-            **({"anew": partial(group.uses_anew, known.anew)} if topic_changes else {}),
+            **({"anew": group.uses_anew} if topic_changes else {}),
             **({"unreleased": group.is_unreleased} if static else {}),
         },
         kinds,

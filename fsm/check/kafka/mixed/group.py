@@ -110,7 +110,7 @@ def mixed_group(
         consumer = ConsumerModel(name, setting, dialects[at], known)
         other = ClassicModel(name, replace(setting, pattern=""), dialects[at], strategies[at], known)
         models[name] = ConvertingConsumerModel(consumer, other, begins_classic=at >= members - classic)
-    asked = _MixedGroupProperties(names, known.everything(()), resubscribes=bool(fewer or pattern))
+    asked = _MixedGroupProperties(names, known, resubscribes=bool(fewer or pattern))
     asked.policy = policy
     hub = AnyCoordinator(names, known, context, converts=True, moves=search, compacts=compaction)
     options = {
