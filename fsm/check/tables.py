@@ -136,4 +136,4 @@ class _Part:
 
 def _is_in(table: Table, state: Symbol) -> Callable[[Symbol], int]:
     inside = leaves_in(table, [state])
-    return lambda now: int(now in inside)
+    return lambda now: now in inside

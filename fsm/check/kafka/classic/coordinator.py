@@ -86,11 +86,11 @@ class AnyCoordinator(CoordinatorModel):
         """The membership, epochs and partitions of each client's newest member."""
         features: dict[str, Any] = {
             "rests": rests,
-            "forgotten": lambda at: int(_group(at) is None and at.log.groups.get(GROUP) is not None),
-            "consumer": lambda at: int(isinstance(_group(at), ConsumerGroup)),
-            "all classic": lambda at: int(is_all_classic(_group(at))),
-            "has members": lambda at: int(bool(getattr(_group(at), "members", ()))),
-            "has a protocol": lambda at: int(getattr(_group(at), "protocol_name", None) is not None),
+            "forgotten": lambda at: _group(at) is None and at.log.groups.get(GROUP) is not None,
+            "consumer": lambda at: isinstance(_group(at), ConsumerGroup),
+            "all classic": lambda at: is_all_classic(_group(at)),
+            "has members": lambda at: bool(getattr(_group(at), "members", ())),
+            "has a protocol": lambda at: getattr(_group(at), "protocol_name", None) is not None,
         }
         for name in self.names:
             for feature in self.of_members:
@@ -113,9 +113,9 @@ class AnyCoordinator(CoordinatorModel):
             case "id":
                 return number_of(who)
             case "speaks KIP-848":
-                return int(isinstance(group, ConsumerGroup) and not group.members[who].is_classic)
+                return isinstance(group, ConsumerGroup) and not group.members[who].is_classic
             case "waits":
-                return int(isinstance(group, ConsumerGroup) and group.members[who].current.state is not Settled.STABLE)
+                return isinstance(group, ConsumerGroup) and group.members[who].current.state is not Settled.STABLE
             case "subscribed":
                 return self.known.mask_topics(_topics_of(group, who))
         if isinstance(group, ClassicGroup):

@@ -121,12 +121,12 @@ class ClassicModel(MemberModel):
             "uses": lambda c: mask(c.using, bits),
             "begins": lambda _: 0,
             "omitted": lambda _: 0,
-            "keeps": lambda c: int(_keeps_too_long(c.member)),
-            "ended": lambda c: int(c.app in ENDED),
-            "crashed": lambda c: int(c.app is App.CRASHED),
-            "wants": lambda c: int(c.app in SUBSCRIBED),
-            "left": lambda c: int(c.app is App.LEFT),
-            "rests": lambda c: int(self._rests(c)),
+            "keeps": lambda c: _keeps_too_long(c.member),
+            "ended": lambda c: c.app in ENDED,
+            "crashed": lambda c: c.app is App.CRASHED,
+            "wants": lambda c: c.app in SUBSCRIBED,
+            "left": lambda c: c.app is App.LEFT,
+            "rests": self._rests,
         }
         return Component(
             self.name,

@@ -98,7 +98,7 @@ class ConfigTopic:
         """The component; its features are the configured units, and whether a leader has something to write."""
         features = {
             "configured": lambda at: sum(1 << self.bits[unit] for unit in at.snapshot.units),
-            "unwritten": lambda at: int(at.unwritten),
+            "unwritten": lambda at: at.unwritten,
         }
         return Component(
             TOPIC, self.start, self.choices, self.step, features, describe=describe, look=look_at, role="topics"

@@ -440,10 +440,10 @@ def consumer_group_of(state: Coordinator) -> ConsumerGroup | None:
     return group if isinstance(group, ConsumerGroup) else None
 
 
-def rests(at: Broker) -> int:
+def rests(at: Broker) -> bool:
     """Whether its group is idle."""
     group = at.state.groups.get(GROUP)
-    return int(group is None or group.state.name in ("STABLE", "EMPTY"))
+    return group is None or group.state.name in ("STABLE", "EMPTY")
 
 
 def timeless(group: ConsumerGroup, *, has_interval: bool) -> ConsumerGroup:

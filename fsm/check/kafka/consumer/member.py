@@ -231,11 +231,11 @@ class ConsumerModel(MemberModel):
             "begins": lambda c: 0 if c.member.run is None else mask(c.member.run.full, bits) & ~mask(c.using, bits),
             "omitted": lambda c: (1 << len(bits)) - 1 if c.member.sent is None else 0,
             "awaits": lambda c: _count_awaited(c.member),
-            "ended": lambda c: int(c.app in (App.CRASHED, App.DEAD)),
-            "crashed": lambda c: int(c.app is App.CRASHED),
-            "silent": lambda c: int(c.app is App.CLOSED or _is_silent(c)),
-            "wants": lambda c: int(c.app in SUBSCRIBED),
-            "rests": lambda c: int(self._rests(c)),
+            "ended": lambda c: c.app in (App.CRASHED, App.DEAD),
+            "crashed": lambda c: c.app is App.CRASHED,
+            "silent": lambda c: c.app is App.CLOSED or _is_silent(c),
+            "wants": lambda c: c.app in SUBSCRIBED,
+            "rests": self._rests,
         }
         return Component(
             self.name,
