@@ -150,7 +150,7 @@ class AnyCoordinator(CoordinatorModel):
             made[sender] = number + 1
         return self._after(at._replace(made=tuple(sorted(made.items()))), done, order.body)
 
-    def let_pass(self, at: Broker, given: Any) -> Step:
+    def act(self, at: Broker, given: Any) -> Step:
         context = self.context_of(at)
         if isinstance(given, str):
             return self.make_step(at, let_pass(at.state, given, context))
@@ -160,7 +160,7 @@ class AnyCoordinator(CoordinatorModel):
     def find_stored(self, at: Broker) -> Coordinator:
         return at.state if isinstance(_group(at), ConsumerGroup) else at.log
 
-    def load(self, at: Broker, loaded: CoordinatorStep[Coordinator], how: str) -> Step:
+    def adopt(self, at: Broker, loaded: CoordinatorStep[Coordinator], how: str) -> Step:
         """The step of another broker that has loaded its state; delayed requests end."""
         context, after = self.context_of(at), self.note(at, loaded)
         stored, read, logged = (one.groups.get(GROUP) for one in (self.find_stored(at), loaded.state, after.log))

@@ -146,13 +146,8 @@ class _LiveWorker:
         worker = self.process.worker
         if self.process.life is not Life.ALIVE:
             return {}
-        waits = {id(order): order for order in (*self.out, *(order for order, _ in self.back))}
-        found = {
-            name: at_ms + self._patience_ms(order)
-            for (name, at_ms), order in zip(
-                self.sent.note(waits.values(), self.now_ms).items(), waits.values(), strict=True
-            )
-        }
+        waits = self.sent.note((*self.out, *(order for order, _ in self.back)), self.now_ms)
+        found = {name: at_ms + self._patience_ms(order) for order, name, at_ms in waits}
         beats = worker.heartbeats
         if beats.enabled and worker.coordinator_known:
             found |= {"heartbeat": beats.heartbeat_due_ms, "session": beats.session_due_ms, "poll": beats.poll_due_ms}

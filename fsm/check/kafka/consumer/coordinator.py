@@ -204,7 +204,7 @@ class CoordinatorModel:
                 return self._take_over(at, sends=[(sender, (order, FOUND if order == FIND else self.lost))])
             case str() if given in TAKES_OVER:
                 return self._take_over(at, given)
-        return self.let_pass(at, given)
+        return self.act(at, given)
 
     def _take_over(self, at: Broker, how: str = FAILS_OVER, sends: Sequence[tuple[str, Any]] = ()) -> Step:
         """The step to another broker, which reads the log."""
@@ -215,7 +215,7 @@ class CoordinatorModel:
             wanted, *found = (self.timeless(one, has_interval=False).groups.get(GROUP) for one in (loaded.state, *read))
             broken = [] if all(say_the_same(wanted, one) for one in found) else [SAYS_THE_SAME]
             loaded = CoordinatorStep(read[0])
-        step = self.load(at, loaded, how)
+        step = self.adopt(at, loaded, how)
         after = step.state._replace(elsewhere=frozenset(self.names)) if how == MOVES else step.state
         return Step(after, [*step.sends, *sends], [*broken, *step.broken])
 
@@ -223,13 +223,13 @@ class CoordinatorModel:
         """What the log has."""
         return at.state
 
-    def load(self, at: Broker, loaded: CoordinatorStep[Coordinator], how: str) -> Step:
+    def adopt(self, at: Broker, loaded: CoordinatorStep[Coordinator], how: str) -> Step:
         """The step of another broker that has loaded its state."""
         step = self.make_step(at, loaded, is_told=how not in (FROM_COMPACTED, FROM_CLEANED))
         return step._replace(broken=[*step.broken, *self._ask_standing(at, loaded, None)])
 
-    def let_pass(self, at: Broker, given: Any) -> Step:
-        """The step without a request."""
+    def act(self, at: Broker, given: Any) -> Step:
+        """The step of a timer that expires, or of a task that ends."""
         done = let_pass(at.state, given, self.context_of(at))
         step = self.make_step(at, done)
         return step._replace(broken=[*step.broken, *self._ask_standing(at, done, given)])

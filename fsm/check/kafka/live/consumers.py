@@ -56,14 +56,14 @@ class Sent:
         self._known: dict[int, tuple[Any, str, int]] = {}
         """Each request with its name and time, by its identity, which is unique while it is kept here."""
 
-    def note(self, under_way: Iterable[Any], now_ms: int) -> dict[str, int]:
-        """The requests in flight by name, with the time when each was first seen."""
+    def note(self, under_way: Iterable[Any], now_ms: int) -> list[tuple[Any, str, int]]:
+        """The requests in flight, each with its name and the time when it was first seen."""
         before, self._known = self._known, {}
         for order in under_way:
             known = before.get(id(order))
             self._many += known is None
             self._known[id(order)] = known or (order, f"request {self._many}", now_ms)
-        return {name: at_ms for _, name, at_ms in self._known.values()}
+        return list(self._known.values())
 
 
 class Abandoned:
@@ -145,7 +145,7 @@ class LiveMember:
     def timers(self) -> dict[str, int]:
         """When each of its timers expires, by its own clock; request timeouts included."""
         waits = self.sent.note((*self.out, *(order for order, _ in self.back)), self.now_ms)
-        due_ms = {name: at_ms + REQUEST_TIMEOUT_MS for name, at_ms in waits.items()}
+        due_ms = {name: at_ms + REQUEST_TIMEOUT_MS for _, name, at_ms in waits}
         return {"heartbeat": self.heartbeat_due_ms, "poll": self.poll_due_ms, **due_ms}
 
     def act(self, what: str) -> None:
