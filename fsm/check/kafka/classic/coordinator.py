@@ -12,11 +12,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from fsm.check.kafka.application import FAR, GROUP, NOW
+from fsm.check.kafka.application import FAR, GROUP
 from fsm.check.kafka.classic.member import IDS_OF_A_LIFE, number_of
 from fsm.check.kafka.classic.promises import find_broken, find_lost, is_all_classic, read_partitions, waiting
 from fsm.check.kafka.consumer.compaction import TELLS, tell, tell_offsets
-from fsm.check.kafka.consumer.coordinator import MOVES, Broker, CoordinatorModel, let_pass, request, rests
+from fsm.check.kafka.consumer.coordinator import MOVES, Broker, CoordinatorModel, request, rests
 from fsm.check.kafka.consumer.member import LIVES
 from fsm.check.kafka.descriptions import list_partitions
 from fsm.check.kafka.looks import OF_CLASSIC, OF_CONSUMERS, look_at_group
@@ -151,11 +151,8 @@ class AnyCoordinator(CoordinatorModel):
         return self._after(at._replace(made=tuple(sorted(made.items()))), done, order.body)
 
     def act(self, at: Broker, given: Any) -> Step:
-        context = self.context_of(at)
-        if isinstance(given, str):
-            return self.make_step(at, let_pass(at.state, given, context))
-        due = run_out(_group(at), given, NOW)
-        return self._after(at, broker.handle_timer(at.state.with_group(due), context), given)
+        done = self.let_pass(at, given)
+        return self.make_step(at, done) if isinstance(given, str) else self._after(at, done, given)
 
     def find_stored(self, at: Broker) -> Coordinator:
         return at.state if isinstance(_group(at), ConsumerGroup) else at.log
@@ -258,22 +255,6 @@ def find_unanswered(before: Group | None, after: Group | None, answers: Iterable
     """The tokens of delayed requests that will never be answered: their clients give up on them."""
     kept = [*waiting(after), *(token for token, _ in answers)]
     return [token for token in waiting(before) if token not in kept]
-
-
-def run_out(group: Any, timer: tuple[TimerKind, str], now_ms: int) -> Group:
-    """The group after the expiry of a timer: of a member, or of its join or sync phase."""
-    kind, who = timer
-    due: Group
-    if isinstance(group, ConsumerGroup):
-        epoch = group.timers.epoch((kind, who))
-        due = replace(group, timers=group.timers.set((kind, who), now_ms, epoch))
-    elif kind is TimerKind.SESSION:
-        due = replace(group, heartbeat_deadlines_ms=group.heartbeat_deadlines_ms.set(who, now_ms))
-    elif kind is TimerKind.JOIN:
-        due = replace(group, join_phase=group.join_phase._replace(deadline_ms=now_ms))
-    else:
-        due = replace(group, sync_phase=group.sync_phase._replace(deadline_ms=now_ms))
-    return due
 
 
 def _classic_timers(group: ClassicGroup) -> Iterator[Choice]:

@@ -39,7 +39,7 @@ from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.consumer_group import ConsumerGroup, CurrentAssignment
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice as Rule
-from fsm.coordinator.model.groups import NO_GROUPS
+from fsm.coordinator.model.groups import NO_GROUPS, Group
 from fsm.coordinator.model.step import Answer, Request, ResponseBody
 from fsm.coordinator.model.step import Step as CoordinatorStep
 from fsm.coordinator.model.timers import Deadlines, TimerKind
@@ -230,9 +230,16 @@ class CoordinatorModel:
 
     def act(self, at: Broker, given: Any) -> Step:
         """The step of a timer that expires, or of a task that ends."""
-        done = let_pass(at.state, given, self.context_of(at))
+        done = self.let_pass(at, given)
         step = self.make_step(at, done)
         return step._replace(broken=[*step.broken, *self._ask_standing(at, done, given)])
+
+    def let_pass(self, at: Broker, given: Any) -> CoordinatorStep[Coordinator]:
+        """The coordinator's own step: a timer (kind and member) expires, or a task ends."""
+        if isinstance(given, str):
+            return end_task(at.state, given, self.context_of(at))
+        due = run_out(at.state.groups.get(GROUP), given, NOW)
+        return broker.handle_timer(at.state.with_group(due), self.context_of(at))
 
     def handle(self, at: Broker, given: Received) -> Step:
         """The step on a request to the coordinator."""
@@ -334,13 +341,13 @@ def choices_of_failover(*, moves: bool, compacts: bool) -> Iterable[Choice]:
         yield Choice(MOVES, disturbance="move")
 
 
-RESOLVED = "has resolved its regular expressions"
+RESOLVED, INTERVAL_OVER = "has resolved its regular expressions", "assignment interval is over"
 
 
 def choices_of_tasks(group: ConsumerGroup) -> Iterable[Choice]:
     """The choices of a coordinator's background tasks."""
     if group.target_time_ms == NOW:
-        yield Choice("assignment interval is over")
+        yield Choice(INTERVAL_OVER)
     if group.resolution is not None:
         yield Choice(RESOLVED)
     if any(one.timestamp == NOW for one in group.regexes.values()):
@@ -361,21 +368,31 @@ def version_of(body: Any, context: Context) -> int:
     return API_OF[type(body)].newest
 
 
-def let_pass(state: Coordinator, given: Any, context: Context) -> CoordinatorStep[Coordinator]:
-    """The coordinator's step without a request: a timer (kind and member) expires, or a task ends."""
-    group = consumer_group_of(state)
-    match given:
-        case (TimerKind() as kind, str(who)) if group is not None:
-            timers = group.timers.set((kind, who), context.now_ms, group.timers.epoch((kind, who)))
-            return broker.handle_timer(state.with_group(replace(group, timers=timers)), context)
-        case "assignment interval is over" if group is not None:
-            return CoordinatorStep(state.with_group(replace(group, target_time_ms=OLD)))
-        case str() if given == RESOLVED:
-            return broker.handle_resolution(state, GROUP, context)
-        case "may resolve its regular expressions anew" if group is not None:
-            old = {p: replace(one, timestamp=RESOLVED_BEFORE) for p, one in group.regexes.items()}
-            return CoordinatorStep(state.with_group(replace(group, regexes=group.regexes.merge(old))))
-    return load(state, context)
+def run_out(group: Any, timer: tuple[TimerKind, str], now_ms: int) -> Group:
+    """The group after the expiry of a timer: of a member, or of its join or sync phase."""
+    kind, who = timer
+    due: Group
+    if isinstance(group, ConsumerGroup):
+        epoch = group.timers.epoch((kind, who))
+        due = replace(group, timers=group.timers.set((kind, who), now_ms, epoch))
+    elif kind is TimerKind.SESSION:
+        due = replace(group, heartbeat_deadlines_ms=group.heartbeat_deadlines_ms.set(who, now_ms))
+    elif kind is TimerKind.JOIN:
+        due = replace(group, join_phase=group.join_phase._replace(deadline_ms=now_ms))
+    else:
+        due = replace(group, sync_phase=group.sync_phase._replace(deadline_ms=now_ms))
+    return due
+
+
+def end_task(state: Coordinator, what: str, context: Context) -> CoordinatorStep[Coordinator]:
+    """The coordinator's step as one of `choices_of_tasks` happens."""
+    group: Any = state.groups[GROUP]
+    if what == RESOLVED:
+        return broker.handle_resolution(state, GROUP, context)
+    if what == INTERVAL_OVER:
+        return CoordinatorStep(state.with_group(replace(group, target_time_ms=OLD)))
+    old = {pattern: replace(one, timestamp=RESOLVED_BEFORE) for pattern, one in group.regexes.items()}
+    return CoordinatorStep(state.with_group(replace(group, regexes=group.regexes.merge(old))))
 
 
 def answer_search(at: Any, given: Received, context: Context) -> Step | None:

@@ -15,7 +15,6 @@ from fsm.check.kafka.classic.coordinator import (
     find_unanswered,
     is_used,
     next_number,
-    run_out,
 )
 from fsm.check.kafka.consumer.compaction import FROM_CLEANED, FROM_COMPACTED, append, load_from
 from fsm.check.kafka.consumer.coordinator import (
@@ -26,7 +25,8 @@ from fsm.check.kafka.consumer.coordinator import (
     Broker,
     CoordinatorModel,
     answer_search,
-    let_pass,
+    end_task,
+    run_out,
     version_of,
 )
 from fsm.check.kafka.consumer.member import FIND, FOUND
@@ -125,7 +125,7 @@ class LiveBroker:
         choices = self._model.choices(self._at._replace(state=self.host.state))
         timer: Any = next((choice.given for choice in choices if choice.label == what), None)
         if timer is None:
-            self.host.state = let_pass(self.host.state, what, self.host.context).state
+            self.host.state = end_task(self.host.state, what, self.host.context).state
             return
         self.host.state = self.host.state.with_group(run_out(group, timer, self.host.now_ms))
         self._answer(group, self.host.expire(self.host.now_ms))
