@@ -59,6 +59,16 @@ def address(text: str, option: str = "--broker") -> tuple[str, int]:
     return read_address(text, option)
 
 
+def name_option(name: str) -> str:
+    """The option of this argument, as it is written."""
+    return {"folder": "-o", "others": "--with"}.get(name, f"--{name.replace('_', '-')}")
+
+
+def list_given(args: argparse.Namespace, names: Iterable[str]) -> list[str]:
+    """The options among these arguments that have a value, as they are written."""
+    return [name_option(name) for name in names if getattr(args, name)]
+
+
 SECURITY = ("tls", "cafile", "user", "password_file")
 
 
@@ -82,30 +92,34 @@ def read_security(args: argparse.Namespace) -> Security:
             "--user" if args.user else "--password-file",
             "give both or neither",
         )
-    if args.cafile and not args.tls:
-        raise InputError("needs --tls", "--cafile", "add it, or leave this out")
-    password = ""
+    tls, password = read_tls(args), ""
     if args.password_file is not None:
         try:
             password = args.password_file.read_text(encoding="utf-8").partition("\n")[0].rstrip("\r")
         except (OSError, ValueError) as problem:
             why = getattr(problem, "strerror", None) or "it is not text"
             raise InputError(f"cannot be read: {why}", str(args.password_file), "name a readable file") from None
-    return Security(read_authorities(args.cafile) if args.tls else None, args.user, password)
+    return Security(tls, args.user, password)
 
 
-def read_authorities(cafile: Path | None) -> ssl.SSLContext:
-    """A client's TLS context with these authorities or the system's. Raises `InputError` for an unusable file."""
+def read_tls(args: argparse.Namespace) -> ssl.SSLContext | None:
+    """A client's TLS context with the authorities of --cafile or the system's; None without --tls.
+
+    Raises `InputError` for an unusable file, or one that is not needed.
+    """
+    if not args.tls:
+        if args.cafile:
+            raise InputError("needs --tls", "--cafile", "add it, or leave this out")
+        return None
     import ssl
 
     try:
-        return ssl.create_default_context(cafile=cafile)
+        return ssl.create_default_context(cafile=args.cafile)
     except ssl.SSLError as problem:
-        raise InputError(
-            f"holds no certificates: {problem.reason or problem}", str(cafile), "give a PEM file"
-        ) from None
+        why = f"holds no certificates: {problem.reason or problem}"
     except OSError as problem:
-        raise InputError(f"cannot be read: {problem.strerror}", str(cafile), "give a PEM file") from None
+        why = f"cannot be read: {problem.strerror}"
+    raise InputError(why, str(args.cafile), "give a PEM file")
 
 
 # Files are written atomically.

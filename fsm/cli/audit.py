@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,16 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fsm.audit.limits import Limits
 from fsm.cli import add_command, at_least, audit_follow, interruptible
-from fsm.cli.arguments import SCHEME, SECURITY, add_security_options, address, read_security, write, write_pieces
+from fsm.cli.arguments import (
+    SCHEME,
+    SECURITY,
+    add_security_options,
+    address,
+    list_given,
+    read_security,
+    write,
+    write_pieces,
+)
 from fsm.cli.audit_summary import check_understood, print_summary, print_text
 from fsm.errors import FsmError, InputError
 from fsm.logs import formats
@@ -160,7 +170,7 @@ def run(args: argparse.Namespace) -> int:
         since_ms=_instant_ms("--since", args.since, args.timezone),
         until_ms=_instant_ms("--until", args.until, args.timezone),
         known=read_baseline(args.baseline) if args.baseline else frozenset(),
-        lag={} if args.follow else _lag(args),
+        lag=_lag(args),
         top=args.top,
         min_understood=args.min_understood,
         limits=Limits(
@@ -176,10 +186,11 @@ def run(args: argparse.Namespace) -> int:
         skip_pandas()
     if options.since_ms is not None and options.until_ms is not None and options.since_ms > options.until_ms:
         raise InputError("is after --until", f"--since {args.since}", "give a time before it")
-    given = [name for name in SECURITY if getattr(args, name)]
+    given = list_given(args, SECURITY)
     if given and not args.lag_from and not any(path.startswith(SCHEME) for path in args.paths):
-        raise InputError("is for --lag-from, and for topics that are followed", f"--{given[0].replace('_', '-')}")
+        raise InputError("is for --lag-from, and for topics that are followed", given[0])
     if args.follow:
+        options = replace(options, lag={})  # it grows, too: it is read again for each group
         return audit_follow.run_follow(args, options)
     audit_follow.refuse_options(args)
     with _stoppable():
@@ -322,8 +333,7 @@ def _compare(args: argparse.Namespace) -> int:
         raise InputError(
             "needs two results", "--compare", "give the folder of the older audit, then that of the newer one"
         )
-    given = [f"--{name.replace('_', '-')}" for name in NEVER_THEN if getattr(args, name)]
-    if given:
+    if given := list_given(args, NEVER_THEN):
         raise InputError("compares existing results", "--compare", f"leave out {', '.join(given)}")
     changes = compare(*map(Path, args.paths))
     page = args.folder / PAGE

@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from signal import SIGTERM
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo
 
 from fsm.cli import at_least, interruptible
-from fsm.cli.arguments import SCHEME, address, read_security
+from fsm.cli.arguments import SCHEME, address, list_given, name_option, read_security
 from fsm.cli.audit_summary import check_understood, print_change
 from fsm.errors import InputError
 from fsm.logs.reading.opening import is_archive
@@ -62,28 +61,27 @@ def refuse_options(args: argparse.Namespace) -> None:
     """Raises `InputError` for an option that needs `--follow`."""
     for name in ONLY_THEN:
         if getattr(args, name) is not None:
-            raise InputError("needs --follow", f"--{name.replace('_', '-')}", "add it, or leave this out")
+            raise InputError("needs --follow", name_option(name), "add it, or leave this out")
 
 
 def run_follow(args: argparse.Namespace, options: Options) -> int:
     """Follows until it is stopped; returns the exit status. Raises `InputError` for input that cannot be followed."""
+    from fsm.cli.broker_lag import LagWatch  # loads the client side of the protocol
+    from fsm.cli.topic_copy import TopicCopy, TopicFiles, place_of
+    from fsm.spark.live.lag_kept import TABLE, KeptLag
     from fsm.spark.live.run import follow_logs
 
     _refuse_other_input(args)
-    usual = Follow()
+    out, usual = Path(args.folder).absolute(), Follow()
+    lag = out / CHECKPOINT / TABLE if args.lag_from else args.lag and args.lag.absolute()
     follow = Follow(
         trigger_ms=args.trigger_ms or usual.trigger_ms,
         expire_ms=args.expire_ms or usual.expire_ms,
         close_ms=args.close_ms or usual.close_ms,
         command=_command(args.exec),
-        lag=_lag_file(args),
+        lag=str(lag or ""),
         stop_ms=args.stop_ms,
     )
-    from fsm.cli.broker_lag import LagWatch  # loads the client side of the protocol
-    from fsm.cli.topic_copy import TopicCopy, TopicFiles, place_of
-    from fsm.spark.live.lag_kept import KeptLag
-
-    out = Path(args.folder).absolute()
     topics = {path: place_of(path) for path in args.paths if path.startswith(SCHEME)}
     paths = tuple(str(_copy_path(out, topics[path])) if path in topics else path for path in args.paths)
     followed = Followed(paths, out, options, follow)
@@ -122,33 +120,13 @@ def _refuse_other_input(args: argparse.Namespace) -> None:
     """Raises `InputError` for an option that is not for `--follow`, and for input that does not grow."""
     from fsm.spark.sources import STDIN
 
-    for name in NEVER_THEN:
-        if getattr(args, name):
-            raise InputError(
-                "is not for --follow",
-                f"--{name.replace('_', '-')}",
-                "leave it out, or audit what there is without --follow",
-            )
+    for option in list_given(args, NEVER_THEN):
+        raise InputError("is not for --follow", option, "leave it out, or audit what there is without --follow")
     if STDIN in args.paths:
         raise InputError("cannot be followed", "-", "write it to a file and follow that")
     for path in args.paths:
         if Path(path).is_file() and is_archive(path):
             raise InputError("is an archive, which does not grow", path, "audit it without --follow")
-
-
-def _lag_file(args: argparse.Namespace) -> str:
-    """The path of the lag table, "" without one. Raises `InputError` if the lag cannot be read."""
-    if args.lag:
-        from fsm.audit.lag import read_lag
-
-        read_lag(args.lag, ZoneInfo(args.timezone))
-    if args.lag_from:
-        from fsm.cli.broker_lag import read_broker_lag
-        from fsm.spark.live.lag_kept import TABLE
-
-        read_broker_lag(*address(args.lag_from, "--lag-from"), args.group, security=read_security(args))
-        return str(Path(args.folder).absolute() / CHECKPOINT / TABLE)
-    return str(args.lag.absolute()) if args.lag else ""
 
 
 def _copy_path(out: Path, topic: Place) -> Path:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fsm.audit.wording import describe_shared
+from fsm.cli import out
 from fsm.errors import InputError
 from fsm.render.wording import clock, date, many, utc
 from fsm.spark.options import IN_PROCESS
@@ -164,11 +165,9 @@ def _colour(severity: str, width: int = 0) -> tuple[str, ...]:
 def print_text(*texts: str) -> None:
     """Writes to stdout; what is no printable character is escaped, as texts may come from logs. Only the end of a text
     may be that of a line."""
-    encoding = sys.stdout.encoding or "utf-8"
     for text in texts:
         line = text.removesuffix("\n")
-        shown = line if isinstance(text, _Colour) else "".join(map(_visible, line))
-        sys.stdout.write(shown.encode(encoding, "backslashreplace").decode(encoding) + text[len(line) :])
+        out((line if isinstance(text, _Colour) else "".join(map(_visible, line))) + text[len(line) :])
 
 
 def _visible(character: str) -> str:

@@ -6,25 +6,21 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from fsm.audit.lag import Lag, by_group
+from fsm.cli.brokers import REMEDY, TIMEOUT_S, Brokers
 from fsm.errors import InputError
 from fsm.protocol import messages as m
 from fsm.protocol.error_codes import ErrorCode
 from fsm.spark.live.lag_kept import KeptLag
 from fsm.trace import Partition
-from fsm.wire import Connection, PeerError
+from fsm.wire import PeerError
 from fsm.wire.login import PLAINTEXT, Security
 
-CLIENT = "fsm-audit"
-TIMEOUT_S = 10.0
 EVERY_S = 30.0
 AT_ONCE = 200
 """Groups per OffsetFetch request."""
-
-REMEDY = "say --tls where it speaks TLS, --user where it wants a login"
 
 
 def read_broker_lag(
@@ -39,15 +35,15 @@ def read_broker_lag(
 
     Raises `InputError` if a broker cannot be reached or refuses a request.
     """
+    brokers = Brokers(host, port, security)
     try:
-        with_brokers = _Cluster(host, port, security)
-        try:
-            committed = dict(with_brokers.fetch_committed(set(chosen)))
-            ends = with_brokers.ends({partition for _, partition in committed})
-        finally:
-            with_brokers.close()
+        topics = brokers.describe().topics
+        committed = dict(_fetch_committed(brokers, set(chosen)))
+        ends = _fetch_ends(brokers, topics, {partition for _, partition in committed})
     except PeerError as problem:
         raise InputError(str(problem), f"--lag-from {host}:{port}", REMEDY) from None
+    finally:
+        brokers.close()
     ts_ms = int(now_s() * 1000)
     return by_group(
         (group, partition, ts_ms, max(0, ends[partition] - offset))
@@ -98,64 +94,41 @@ class LagWatch:
             reported = text
 
 
-class _Cluster:
-    """Connections to the brokers of a cluster, opened on demand."""
+def _fetch_committed(brokers: Brokers, chosen: set[str]) -> Iterator[tuple[tuple[str, Partition], int]]:
+    """((group, partition), committed offset). A broker lists the groups that it coordinates."""
+    for number in sorted(brokers.addresses):
+        coordinator = brokers.connect(number)
+        listed = coordinator.call(m.ListGroupsRequest())
+        _check(listed.error_code, "lists no groups")
+        groups = [one.group_id for one in listed.groups if not chosen or one.group_id in chosen]
+        for at in range(0, len(groups), AT_ONCE):
+            asked = tuple(m.OffsetFetchRequestGroup(group) for group in groups[at : at + AT_ONCE])
+            for group in coordinator.call(m.OffsetFetchRequest(groups=asked)).groups:
+                _check(group.error_code, f"does not tell the offsets of {group.group_id}")
+                for topic in group.topics:
+                    for one in topic.partitions:
+                        if one.committed_offset >= 0 and not one.error_code:
+                            yield (group.group_id, (topic.name, one.partition_index)), one.committed_offset
 
-    def __init__(self, host: str, port: int, security: Security) -> None:
-        self.security = security
-        first = Connection(host, port, CLIENT, TIMEOUT_S, security)
-        self.open: dict[int, Connection] = {}
-        try:
-            metadata = first.call(m.MetadataRequest(None, allow_auto_topic_creation=False))
-        finally:
-            first.close()
-        self.addresses = {broker.node_id: (broker.host, broker.port) for broker in metadata.brokers}
-        self.leaders: dict[Partition, int] = {
-            (topic.name or "", one.partition_index): one.leader_id
-            for topic in metadata.topics
-            for one in topic.partitions
-        }
 
-    def call(self, node_id: int, request: Any) -> Any:
-        if node_id not in self.open:
-            self.open[node_id] = Connection(*self.addresses[node_id], CLIENT, TIMEOUT_S, self.security)
-        return self.open[node_id].call(request)
-
-    def close(self) -> None:
-        for connection in self.open.values():
-            connection.close()
-
-    def fetch_committed(self, chosen: set[str]) -> Iterator[tuple[tuple[str, Partition], int]]:
-        """((group, partition), committed offset). A broker lists the groups that it coordinates."""
-        for node_id in sorted(self.addresses):
-            listed = self.call(node_id, m.ListGroupsRequest())
-            _check(listed.error_code, "lists no groups")
-            groups = [one.group_id for one in listed.groups if not chosen or one.group_id in chosen]
-            for at in range(0, len(groups), AT_ONCE):
-                asked = tuple(m.OffsetFetchRequestGroup(group) for group in groups[at : at + AT_ONCE])
-                for group in self.call(node_id, m.OffsetFetchRequest(groups=asked)).groups:
-                    _check(group.error_code, f"does not tell the offsets of {group.group_id}")
-                    for topic in group.topics:
-                        for one in topic.partitions:
-                            if one.committed_offset >= 0 and not one.error_code:
-                                yield (group.group_id, (topic.name, one.partition_index)), one.committed_offset
-
-    def ends(self, partitions: set[Partition]) -> Mapping[Partition, int]:
-        """End offsets; partitions without a leader are left out."""
-        by_leader: dict[int, dict[str, list[int]]] = {}
-        for topic, number in sorted(partitions):
-            leader = self.leaders.get((topic, number), -1)
-            if leader in self.addresses:
-                by_leader.setdefault(leader, {}).setdefault(topic, []).append(number)
-        found: dict[Partition, int] = {}
-        for leader, topics in sorted(by_leader.items()):
-            asked = tuple(
-                m.ListOffsetsTopic(name, tuple(map(m.ListOffsetsPartition, numbers)))
-                for name, numbers in topics.items()
-            )
-            for topic in self.call(leader, m.ListOffsetsRequest(topics=asked)).topics:
-                found.update({(topic.name, p.partition_index): p.offset for p in topic.partitions if not p.error_code})
-        return found
+def _fetch_ends(
+    brokers: Brokers, described: Iterable[m.MetadataResponseTopic], partitions: set[Partition]
+) -> Mapping[Partition, int]:
+    """End offsets; partitions without a leader are left out."""
+    leaders = {(topic.name, one.partition_index): one.leader_id for topic in described for one in topic.partitions}
+    by_leader: dict[int, dict[str, list[int]]] = {}
+    for topic, number in sorted(partitions):
+        leader = leaders.get((topic, number), -1)
+        if leader in brokers.addresses:
+            by_leader.setdefault(leader, {}).setdefault(topic, []).append(number)
+    found: dict[Partition, int] = {}
+    for leader, topics in sorted(by_leader.items()):
+        asked = tuple(
+            m.ListOffsetsTopic(name, tuple(map(m.ListOffsetsPartition, numbers))) for name, numbers in topics.items()
+        )
+        for listed in brokers.connect(leader).call(m.ListOffsetsRequest(topics=asked)).topics:
+            found.update({(listed.name, p.partition_index): p.offset for p in listed.partitions if not p.error_code})
+    return found
 
 
 def _check(code: ErrorCode, what: str) -> None:

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fsm.cli import add_command, at_least, out
-from fsm.cli.arguments import address, read_authorities
+from fsm.cli.arguments import address, read_tls
 from fsm.errors import InputError, refuse_os_errors
 
 if TYPE_CHECKING:
-    import ssl
-
     from fsm.capture.log import Log
 
 EXAMPLES = """examples:
@@ -71,9 +69,11 @@ def _run_proxy(args: argparse.Namespace) -> None:
     from fsm.capture.run import Options, check_broker, run_proxy
 
     host, port = address(args.broker)
+    if args.tls and args.pass_tls:
+        raise InputError("does not go with --tls", "--pass-tls", "leave one of them out")
     if args.port >= 1 << 16:
         raise InputError(f"{args.port} is not a port", "--port", "choose one below 65536")
-    options = Options(host, port, args.port, _tls(args), args.pass_tls, args.hold)
+    options = Options(host, port, args.port, read_tls(args), args.pass_tls, args.hold)
     check_broker(options)
     with _log(args) as log:
         run_proxy(options, log, _show)
@@ -94,16 +94,6 @@ def _packets(name: str, opened: ExitStack) -> BinaryIO:
         return sys.stdin.buffer
     with refuse_os_errors("cannot be read", name, "name a capture file, or - for stdin"):
         return opened.enter_context(Path(name).open("rb"))
-
-
-def _tls(args: argparse.Namespace) -> ssl.SSLContext | None:
-    if args.tls and args.pass_tls:
-        raise InputError("does not go with --tls", "--pass-tls", "leave one of them out")
-    if not args.tls:
-        if args.cafile:
-            raise InputError("needs --tls", "--cafile", "add it, or leave this out")
-        return None
-    return read_authorities(args.cafile)
 
 
 @contextmanager

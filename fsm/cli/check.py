@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fsm.check.catalog import SHIPPED, require_numpy
 from fsm.cli import StatusLine, add_command, as_json, interruptible, out
-from fsm.cli.arguments import check_folder, write
+from fsm.cli.arguments import check_folder, list_given, write
 from fsm.cli.check_options import GROUPS, add_options, find_maker, list_machines, refuse_kinds
 from fsm.document import to_json
 from fsm.errors import InputError
@@ -152,10 +152,8 @@ def _mutate(
     from fsm.check.kafka.mutants import subject
     from fsm.check.mutation_score import Outcome, describe, lines, score
 
-    for option in ("memo", "engine", "dir", "folder", "every", "symmetry"):
-        if getattr(args, option):
-            named = {"folder": "-o"}.get(option, f"--{option}")
-            raise InputError(f"{named} does not go with --mutate", args.model, "leave it out")
+    for option in list_given(args, ("memo", "engine", "dir", "folder", "every", "symmetry")):
+        raise InputError(f"{option} does not go with --mutate", args.model, "leave it out")
 
     line, known, began_s = StatusLine(), list[str](), time.monotonic()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fsm.check.catalog import SHIPPED, make_model
 from fsm.cli import at_least
-from fsm.cli.arguments import counts
+from fsm.cli.arguments import counts, name_option
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
@@ -191,8 +191,7 @@ def refuse_options(args: argparse.Namespace, mine: Collection[str] = ()) -> None
             if _is_given(getattr(args, option)) and option not in mine:
                 *others, last = (owner for owner, its in OWNERS.items() if option in its)
                 whose = f"{', '.join(others)} and {last}" if others else last
-                named = "with" if option == "others" else option.replace("_", "-")
-                raise InputError(f"--{named} is for {whose}", args.model, "leave it out")
+                raise InputError(f"{name_option(option)} is for {whose}", args.model, "leave it out")
 
 
 def read_model(args: argparse.Namespace) -> Model:
@@ -233,7 +232,7 @@ def refuse_kinds(args: argparse.Namespace, kinds: Iterable[str], known: Collecti
     more: dict[str, dict[str, Any]] = {}
     for option in options:
         if getattr(args, option) is False:
-            more[f"--{option.replace('_', '-')}"] = {option: True}
+            more[name_option(option)] = {option: True}
     if "topics" in options:
         more["--topics with two topics"] = {"topics": {"foo": 1, "bar": 1}}
     for kind in kinds:

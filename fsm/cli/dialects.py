@@ -35,12 +35,14 @@ def run(args: argparse.Namespace) -> int:
     """Prints the dialects; returns 0."""
     from fsm.reference.dialects import parts, parts_with
 
-    if args.json:
-        _print_json(args.name)
-    elif args.name is None:
-        out("\n".join(line for part in parts() for line in _part(part)))
+    if args.name is None:
+        document = {"parts": [part.as_document() for part in parts()]}
+        lines = (line for part in parts() for line in _part(part))
     else:
-        out("\n".join(line for part, full in parts_with(args.name) for line in _dialect(part, full)))
+        found = parts_with(args.name)
+        document = {"parts": [_document(part, full) for part, full in found]}
+        lines = (line for part, full in found for line in _dialect(part, full))
+    out(as_json(document) if args.json else "\n".join(lines))
     return 0
 
 
@@ -82,17 +84,6 @@ def _when(flag: Flag) -> str:
     return f"{since}, until {flag.until}" if flag.until else since
 
 
-def _print_json(name: str | None) -> None:
-    from fsm.reference.dialects import parts, parts_with
-
-    if name is None:
-        document: Any = {"parts": [part.as_document() for part in parts()]}
-    else:
-        found = parts_with(name)
-        document = {"parts": [_with(part, full) for part, full in found]}
-    out(as_json(document))
-
-
-def _with(part: Part, full: str) -> dict[str, Any]:
+def _document(part: Part, full: str) -> dict[str, Any]:
     flags = [{**flag.as_document(), "has": full in flag.dialects} for flag in part.flags]
     return {"part": part.name, "dialect": full, "flags": flags}

@@ -6,6 +6,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,12 +53,10 @@ def add(commands: Any) -> None:
     """Registers the command."""
     command = add_command(commands, "kit", "test clients against the rules of the group protocols", EXAMPLES, run)
     kinds = command.add_subparsers(metavar="WHAT", required=True, dest="what")
-    checks = kinds.add_parser("checks", help="list the checks", formatter_class=Help, allow_abbrev=False)
-    judge = kinds.add_parser(
-        "judge", help="check the clients in traces of exchanges", formatter_class=Help, allow_abbrev=False
-    )
-    details: dict[str, Any] = {"formatter_class": Help, "allow_abbrev": False}
-    ran = kinds.add_parser("run", help="run a client through scenarios", epilog=CONTRACT, **details)
+    add_kind = partial(kinds.add_parser, formatter_class=Help, allow_abbrev=False)
+    checks = add_kind("checks", help="list the checks")
+    judge = add_kind("judge", help="check the clients in traces of exchanges")
+    ran = add_kind("run", help="run a client through scenarios", epilog=CONTRACT)
     option = ran.add_argument
     option("adapter", metavar="COMMAND", help="the command that starts the client's adapter (see below)")
     option("--scenario", action="extend", nargs="+", default=[], metavar="NAME", help="run only these scenarios")
@@ -75,7 +74,7 @@ def add(commands: Any) -> None:
     forms.add_argument("--json", action="store_true", help="print one JSON document")
     forms.add_argument("--junit", action="store_true", help="print JUnit XML")
     forms.add_argument("--html", action="store_true", help="print a page with a picture of each failure")
-    scenarios = kinds.add_parser("scenarios", help="list the scenarios", **details)
+    scenarios = add_kind("scenarios", help="list the scenarios")
     judge.add_argument(
         "traces", nargs="+", type=Path, metavar="TRACE.jsonl", help="exchanges, one JSON object per line"
     )
@@ -192,7 +191,6 @@ def _run(args: argparse.Namespace) -> int:
 def _elsewhere(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> tuple[list[Scenario], MakePlace]:
     """The scenarios that can run on any cluster, and the factory of their places."""
     import time
-    from functools import partial
 
     from fsm.capture.real_brokers import RealPlace, can_be_played, isolate
     from fsm.join.consumer import read_addresses

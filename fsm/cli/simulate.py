@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fsm.cli import StatusLine, add_command, as_json, at_least, out
-from fsm.cli.arguments import check_folder
+from fsm.cli.arguments import check_folder, list_given
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
@@ -111,10 +111,8 @@ def _deployment(args: argparse.Namespace) -> Deployment | Machines:
     name, path = args.deployment, Path(args.deployment)
     if is_python(name) or not is_file(name) or path.suffix.lower() in (".json", ".py") or has_key(name, "fsm"):
         return of_tables([name, *args.others], args.lasts or "1h", tuple(args.never), args.goal)
-    for option in ("others", "never", "goal", "lasts"):
-        if getattr(args, option):
-            word = "with" if option == "others" else option
-            raise InputError(f"--{word} is for tables", name, "state it in the deployment")
+    for option in list_given(args, ("others", "never", "goal", "lasts")):
+        raise InputError(f"{option} is for tables", name, "state it in the deployment")
     return read_file(path)
 
 

@@ -9,9 +9,10 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fsm.cli.arguments import SCHEME
+from fsm.cli.brokers import REMEDY, Brokers
 from fsm.errors import InputError
 from fsm.join.compression import inflate
 from fsm.logs.reading.opening import is_packed
@@ -29,7 +30,7 @@ from fsm.protocol.record_batches import (
     split_batches,
 )
 from fsm.spark.files import write
-from fsm.wire import Connection, PeerError
+from fsm.wire import PeerError
 from fsm.wire.login import PLAINTEXT, Security
 
 CLOSED_BYTES = 64 << 20
@@ -157,8 +158,6 @@ def _name(partition: int, key: bytes | None) -> str:
     return f"{partition}-{shown}{suffix}.log"
 
 
-CLIENT = "fsm-audit"
-TIMEOUT_S = 10.0
 EARLIEST = -2
 MAX_BYTES, MAX_PARTITION_BYTES = 16 << 20, 4 << 20
 ROUNDS = 200
@@ -205,28 +204,21 @@ class TopicCopy:
 
     def __init__(self, place: Place, files: TopicFiles, security: Security = PLAINTEXT) -> None:
         """Raises `InputError` if the topic cannot be read."""
-        self.place, self.security = place, security
+        self.place = place
         self.files = files
-        self._first: Connection | None = None
-        self._leaders: dict[int, Connection] = {}
+        self._brokers = Brokers(place.host, place.port, security)
         self._last_problem = ""
-        self._topic_id = ""
         try:
             self._find_leaders()
         except PeerError as problem:
-            raise InputError(
-                f"cannot be read: {problem}", self._name, "say --tls where it speaks TLS, --user where it wants a login"
-            ) from None
+            raise InputError(f"cannot be read: {problem}", self._name, REMEDY) from None
 
     @property
     def _name(self) -> str:
         return f"{SCHEME}{self.place.host}:{self.place.port}/{self.place.topic}"
 
     def close(self) -> None:
-        for connection in (self._first, *self._leaders.values()):
-            if connection is not None:
-                connection.close()
-        self._first, self._leaders = None, {}
+        self._brokers.close()
 
     def copy(self, read: Mapping[str, int] | None = None) -> None:
         """Copies new records, and removes files that are closed and were read.
@@ -254,14 +246,15 @@ class TopicCopy:
     def _copy_some(self) -> bool:
         """Fetches once from each leader; returns whether there were any records."""
         found_any = False
-        for leader, (topic_id, partitions) in sorted(self._find_leaders().items()):
+        for leader, partitions in sorted(self._find_leaders().items()):
             marks = {number: self._mark(leader, number) for number in partitions}
             wanted = tuple(
                 m.FetchPartition(number, fetch_offset=mark.next, partition_max_bytes=MAX_PARTITION_BYTES)
                 for number, mark in marks.items()
             )
-            asked = m.FetchTopic(self.place.topic, topic_id, wanted)
-            response = self._leaders[leader].call(m.FetchRequest(max_bytes=MAX_BYTES, min_bytes=1, topics=(asked,)))
+            asked = m.FetchTopic(self.place.topic, self._topic_id, wanted)
+            request = m.FetchRequest(max_bytes=MAX_BYTES, min_bytes=1, topics=(asked,))
+            response = self._brokers.connect(leader).call(request)
             _check(response.error_code)
             for topic in response.responses:
                 for one in topic.partitions:
@@ -276,42 +269,35 @@ class TopicCopy:
 
     # -- leaders --------------------------------------------------------------------------------------------
 
-    def _find_leaders(self) -> Mapping[int, tuple[Any, Sequence[int]]]:
-        """Leader -> (topic id, partitions). Opens connections to the leaders."""
-        if self._first is None or self._first.is_closed:
-            self._first = Connection(self.place.host, self.place.port, CLIENT, TIMEOUT_S, self.security)
-        asked = m.MetadataRequest((m.MetadataRequestTopic(name=self.place.topic),), allow_auto_topic_creation=False)
-        metadata = self._first.call(asked)
-        (topic,) = metadata.topics
+    def _find_leaders(self) -> Mapping[int, Sequence[int]]:
+        """Leader -> partitions. Opens connections to the leaders."""
+        (topic,) = self._brokers.describe((m.MetadataRequestTopic(name=self.place.topic),)).topics
         _check(topic.error_code)
-        self._topic_id = str(topic.topic_id)
-        addresses = {one.node_id: (one.host, one.port) for one in metadata.brokers}
-        found: dict[int, tuple[Any, list[int]]] = {}
+        self._topic_id = topic.topic_id
+        found: dict[int, list[int]] = {}
         for one in topic.partitions:
-            if one.leader_id in addresses:
-                found.setdefault(one.leader_id, (topic.topic_id, []))[1].append(one.partition_index)
+            if one.leader_id in self._brokers.addresses:
+                found.setdefault(one.leader_id, []).append(one.partition_index)
         for leader in found:
-            if leader not in self._leaders or self._leaders[leader].is_closed:
-                self._leaders[leader] = Connection(*addresses[leader], CLIENT, TIMEOUT_S, self.security)
+            self._brokers.connect(leader)
         return found
 
     def _mark(self, leader: int, number: int) -> Mark:
         """The mark from which a partition is copied."""
         known = self.files.mark(number)
-        if known is None or known.topic_id != self._topic_id:
+        if known is None or known.topic_id != str(self._topic_id):
             return self._restart(leader, number, known)
         return known
 
     def _restart(self, leader: int, number: int, known: Mark | None) -> Mark:
         """Copies the partition from its earliest offset: it is new, or was recreated or truncated."""
         asked = m.ListOffsetsTopic(self.place.topic, (m.ListOffsetsPartition(number, timestamp=EARLIEST),))
-        (topic,) = self._leaders[leader].call(m.ListOffsetsRequest(topics=(asked,))).topics
+        (topic,) = self._brokers.connect(leader).call(m.ListOffsetsRequest(topics=(asked,))).topics
         (one,) = topic.partitions
         _check(one.error_code)
-        begun = Mark(self._topic_id, int(one.offset), {})
+        begun = Mark(str(self._topic_id), int(one.offset), {})
         if known is not None:
             begun = begun._replace(sizes=known.sizes, names=known.names, numbered=known.numbered)
-        if known is not None:
             self._print(f"partition {number}: {_explain_restart(known, begun)}")
         self.files.keep(number, begun)
         return begun
