@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fsm.errors import FsmError, InputError, LocalProtocolError
 from fsm.nodes import Node, nearest
 from fsm.render.sequence import Arrow
-from fsm.scenario.texts import NOTHING, show_node
+from fsm.scenario.texts import NOTHING, read_text, show_node
 
 if TYPE_CHECKING:
     from fsm.render.timeline.ownership import Picture
@@ -305,8 +305,7 @@ def parse_step(item: Node, verbs: Collection[str], beside: tuple[str, ...] = ())
         raise InputError(f"a step does one thing, not {len(found)}", item.where, "one of " + ", ".join(verbs))
     key, value = found[0]
     given = {name: mapping[name][1] for name in others if name in mapping}
-    note = given["note"].text() if "note" in given else ""
-    return Act(key.text(), value, item.where, given, given.get("expect"), note)
+    return Act(key.text(), value, item.where, given, given.get("expect"), read_text(given, "note", ""))
 
 
 def _check_verb(verb: Node, verbs: Collection[str]) -> None:

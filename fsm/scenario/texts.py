@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from fsm.connect.units import Unit, Units
 from fsm.errors import InputError, RemoteProtocolError
@@ -20,6 +20,8 @@ from fsm.nodes import Node, nearest
 from fsm.protocol import messages
 from fsm.protocol.assignment import LocalAssignment, Partitions, TopicPartition, TopicPartitions, flatten, partitions
 from fsm.protocol.consumer_protocol import decode_assignment, decode_subscription
+
+T = TypeVar("T")
 
 NOTHING = "none"
 """The notation of an absent value."""
@@ -109,12 +111,12 @@ def read_texts(node: Node) -> tuple[str, ...]:
     return tuple(item.text() for item in node.items())
 
 
-def read_number(given: Mapping[str, Node], key: str, default: int) -> int:
+def read_number(given: Mapping[str, Node], key: str, default: T) -> int | T:
     """The number that is given under a key."""
     return given[key].number() if key in given else default
 
 
-def read_text(given: Mapping[str, Node], key: str, default: str) -> str:
+def read_text(given: Mapping[str, Node], key: str, default: T) -> str | T:
     """The text that is given under a key."""
     return given[key].text() if key in given else default
 

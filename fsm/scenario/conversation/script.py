@@ -127,16 +127,8 @@ _ANSWERS: Mapping[type, tuple[tuple[str, ...], Callable[[Any, Mapping[str, Node]
 
 # Expectations
 
-_REQUESTS = (
-    m.ConsumerGroupHeartbeatRequest,
-    m.OffsetCommitRequest,
-    m.JoinGroupRequest,
-    m.SyncGroupRequest,
-    m.HeartbeatRequest,
-    m.LeaveGroupRequest,
-)
 _IN_BYTES: Mapping[type, tuple[str, ...]] = {m.JoinGroupRequest: ("topics", "owned_partitions")}
-APIS = {texts.show_api(kind): tuple(f.name for f in fields(kind)) + _IN_BYTES.get(kind, ()) for kind in _REQUESTS}
+APIS = {texts.show_api(kind): tuple(f.name for f in fields(kind)) + _IN_BYTES.get(kind, ()) for kind in _ANSWERS}
 """The fields of each request that can be expected."""
 
 

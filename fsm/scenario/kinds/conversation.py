@@ -170,8 +170,7 @@ def _compile(node: Node) -> re.Pattern[str]:
 
 def _poll(client: Client, value: Node) -> None:
     given = _options(value, "timeout_ms", "consumed")
-    timeout_ms = given["timeout_ms"].number() if "timeout_ms" in given else None
-    client.poll(timeout_ms, read_offsets(given["consumed"]) if "consumed" in given else ())
+    client.poll(read_number(given, "timeout_ms", None), read_offsets(given["consumed"]) if "consumed" in given else ())
 
 
 def _unsubscribe(client: Client, value: Node) -> None:
@@ -192,7 +191,7 @@ def _close(client: Client, value: Node) -> None:
 
 def _callback_returns(client: Client, value: Node) -> None:
     given = _options(value, "raises")
-    client.end_callback(given["raises"].text() if "raises" in given else None)
+    client.end_callback(read_text(given, "raises", None))
 
 
 def _listener(client: Client, value: Node) -> None:

@@ -44,12 +44,6 @@ SESSION_MS, REBALANCE_MS = 45_000, 300_000
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 STRATEGIES = {"eager": "range", "cooperative": "cooperative-sticky"}
 """The classic members' strategy by the rebalance protocol of the scenario."""
-TIMERS = {
-    TimerKind.SESSION: "session",
-    TimerKind.REBALANCE: "rebalance",
-    TimerKind.JOIN: "join",
-    TimerKind.SYNC: "sync",
-}
 
 
 class ShippedGroup:
@@ -206,7 +200,7 @@ class ShippedGroup:
         assigned, revoking = (tuple(n for (_, n), _ in held) for held in (current.assigned, current.pending))
         wanted = _numbers(group.target_of(member.member_id, member.instance_id))
         waits = current.state is State.UNRELEASED_PARTITIONS
-        running = (word for kind, word in TIMERS.items() if (kind, member.member_id) in group.timers)
+        running = (kind.name.lower() for kind in TimerKind if (kind, member.member_id) in group.timers)
         return MemberView(
             member.is_classic,
             current.epoch,
