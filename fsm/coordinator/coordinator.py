@@ -23,6 +23,7 @@ from fsm.coordinator.classic import responses as classic_group_responses
 from fsm.coordinator.classic import timers as classic_group_timers
 from fsm.coordinator.consumer import heartbeat as consumer
 from fsm.coordinator.consumer import subscriptions
+from fsm.coordinator.consumer.membership import find_sender
 from fsm.coordinator.describe import describe_consumer_group
 from fsm.coordinator.migration import classic_members
 from fsm.coordinator.migration import conversion as migration
@@ -41,7 +42,6 @@ from fsm.coordinator.model.step import Answer, Refused, Request, ResponseBody, S
 from fsm.coordinator.model.timers import TimerKind
 from fsm.coordinator.offsets import deletion, transactions
 from fsm.coordinator.offsets import offsets as committed
-from fsm.coordinator.offsets.deletion import expire_offsets
 from fsm.coordinator.offsets.offsets import NO_OFFSETS, Offsets, apply_offsets
 from fsm.coordinator.offsets.transactions import NO_TRANSACTIONS, Transactions
 from fsm.errors import InputError
@@ -170,7 +170,7 @@ def _consumer_group_heartbeat(
 
 def _leave(group: ConsumerGroup, request: Request[ConsumerGroupHeartbeatRequest], context: Context) -> Step[Group]:
     sent = request.body
-    member = consumer.find_leaver(group, sent)
+    member = find_sender(group, sent.member_id, sent.instance_id)  # epochs are not checked
     if sent.instance_id is not None and sent.member_epoch == LEAVE_GROUP_STATIC_MEMBER_EPOCH:
         return consumer.leave_for_a_while(group, member, request, context)
     step = migration.remove(group, (member.member_id,), Event.LEFT, context)
@@ -242,8 +242,10 @@ def _offset_commit(state: Coordinator, request: Request[OffsetCommitRequest], co
 def _txn_offset_commit(
     state: Coordinator, request: Request[TxnOffsetCommitRequest], context: Context
 ) -> Step[Coordinator]:
-    producer_id = request.body.producer_id
-    group, records, body = committed.commit_in_transaction(state.groups.get(request.body.group_id), request, context)
+    group_id, producer_id = request.body.group_id, request.body.producer_id
+    if not group_id:
+        raise Refused(ErrorCode.INVALID_GROUP_ID)
+    group, records, body = committed.commit(state.groups.get(group_id), request, context)
     after = state if group is None else state.with_group(group)
     pending = transactions.add_offsets(state.transactions, records, producer_id)
     answers = (Answer(request.token, body),)
@@ -262,9 +264,9 @@ def _offset_fetch(state: Coordinator, request: Request[OffsetFetchRequest], cont
 
 
 def _delete_groups(state: Coordinator, request: Request[DeleteGroupsRequest], context: Context) -> Step[Coordinator]:
-    deleted = deletion.delete_groups(state.groups, state.offsets, request, context, state.transactions)
-    after = replace(state, groups=state.groups.without(*deleted.group_ids)).with_offsets(deleted.records)
-    return Step(after, (Answer(request.token, deleted.body),), deleted.records)
+    ids, records, body = deletion.delete_groups(state.groups, state.offsets, request, context, state.transactions)
+    after = replace(state, groups=state.groups.without(*ids)).with_offsets(records)
+    return Step(after, (Answer(request.token, body),), records)
 
 
 def _offset_delete(state: Coordinator, request: Request[OffsetDeleteRequest], context: Context) -> Step[Coordinator]:
@@ -398,10 +400,11 @@ def clean_up(state: Coordinator, context: Context) -> Step[Coordinator]:
     done = Step(state)
     for group_id, group in state.groups.items():
         pending = state.transactions.get(group_id, transactions.NONE_OPEN)
-        found = expire_offsets(group, state.offsets.get(group_id, committed.NONE_COMMITTED), context, pending)
-        after = done.state.with_offsets(found.records)
-        after = replace(after, groups=after.groups.without(group_id)) if found.ends else after
-        done = Step(after, (), found.records).after(done)
+        of_group = state.offsets.get(group_id, committed.NONE_COMMITTED)
+        records, ends = deletion.expire_offsets(group, of_group, context, pending)
+        after = done.state.with_offsets(records)
+        after = replace(after, groups=after.groups.without(group_id)) if ends else after
+        done = Step(after, (), records).after(done)
     return done
 
 

@@ -262,8 +262,7 @@ class ClassicGroupDraft(Draft[classic_group.ClassicGroup], classic_group.Classic
     def answer_rebalance_in_progress(self) -> None:
         self.answer(responses.refuse(self.asked, ErrorCode.REBALANCE_IN_PROGRESS))
 
-    def answer_error(self) -> None:
-        self.answer(self.response)
+    answer_error = answer_ok
 
     # Generation
 

@@ -54,17 +54,9 @@ def _sessions_are_timed(group: ClassicGroup) -> bool:
     return ids <= set(group.heartbeat_deadlines_ms)
 
 
-def _ids_are_either(group: ClassicGroup) -> bool:
-    return group.pending_join_members.isdisjoint(group.members)
-
-
 def _instances_are_unique(group: ClassicGroup) -> bool:
     instances = [m.instance_id for m in group.members.values() if m.instance_id is not None]
     return len(instances) == len(set(instances))
-
-
-def _has_a_protocol_if_it_has_members(group: ClassicGroup) -> bool:
-    return not group.is_empty or group.protocol_name is None
 
 
 def _static_ids_are_stored(group: ClassicGroup) -> bool:
@@ -88,9 +80,9 @@ PROMISES: tuple[tuple[str, Callable[[ClassicGroup], bool]], ...] = (
     ("the sync timer runs exactly while SyncGroup is awaited", _sync_phase_is_timed),
     ("all members support the chosen protocol", _everybody_agrees_on_a_protocol),
     ("a member that does not wait has a session timer", _sessions_are_timed),
-    ("no pending member id is that of a member", _ids_are_either),
+    ("no pending member id is that of a member", lambda group: group.pending_join_members.isdisjoint(group.members)),
     ("no two members share an instance id", _instances_are_unique),
-    ("EMPTY has no protocol", _has_a_protocol_if_it_has_members),
+    ("EMPTY has no protocol", lambda group: not group.is_empty or group.protocol_name is None),
     ("the log has the member id of each static member that it has", _static_ids_are_stored),
     ("a member that is late is static and has not joined", _late_ones_are_static),
 )

@@ -190,9 +190,7 @@ class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffe
     def create_classic_group(self) -> None:
         """Does nothing: a row of the classic group's table does it, as for the next two effects."""
 
-    def rebalance_classic_group(self) -> None: ...
-
-    def create_empty_classic_group(self) -> None: ...
+    rebalance_classic_group = create_empty_classic_group = create_classic_group
 
     # Effects of a member's table
 

@@ -169,13 +169,6 @@ _get_fields = attrgetter(*(field.name for field in fields(Member)))
 # Leaving
 
 
-def find_leaver(group: ConsumerGroup, sent: Heartbeat) -> GroupMember:
-    """The member that leaves. Raises `Refused` if there is none; epochs are not checked."""
-    if sent.instance_id is None:
-        return membership.find_member(group, sent.member_id)
-    return membership.find_holder(group, sent.member_id, sent.instance_id)
-
-
 def answer_leave(request: Request[Heartbeat], member_id: str) -> Answer:
     """The answer to a heartbeat that leaves: with the epoch of the request."""
     return Answer(request.token, ConsumerGroupHeartbeatResponse(request.body.member_epoch, member_id=member_id))

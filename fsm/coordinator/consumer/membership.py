@@ -64,6 +64,11 @@ def find_holder(group: ConsumerGroup, member_id: str, instance_id: str) -> Group
     return holder
 
 
+def find_sender(group: ConsumerGroup, member_id: str, instance_id: str | None) -> GroupMember:
+    """The member that names itself by this member id and, if it is static, instance id. Raises `Refused`."""
+    return find_member(group, member_id) if instance_id is None else find_holder(group, member_id, instance_id)
+
+
 def check_epoch(member: GroupMember, received: int, owned: TopicPartitions | None, dialect: Dialect) -> None:
     """Raises `Refused` for an epoch that is neither the member's own nor the one before a lost answer."""
     epoch = member.current.epoch

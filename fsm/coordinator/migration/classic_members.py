@@ -24,6 +24,7 @@ from fsm.coordinator.consumer.membership import (
     find_holder,
     find_member,
     find_or_create_member,
+    find_sender,
     find_static_member,
     replace_static,
 )
@@ -126,8 +127,7 @@ def heartbeat(group: ConsumerGroup, request: Request[HeartbeatRequest], context:
 
 
 def _sender(group: ConsumerGroup, body: SyncGroupRequest | HeartbeatRequest) -> tuple[GroupMember, ClassicMember]:
-    member_id, instance_id = body.member_id, body.group_instance_id
-    member = find_member(group, member_id) if instance_id is None else find_holder(group, member_id, instance_id)
+    member = find_sender(group, body.member_id, body.group_instance_id)
     classic = _classic(member)
     if body.generation_id != member.epoch:
         raise Refused(ErrorCode.ILLEGAL_GENERATION)
@@ -166,10 +166,8 @@ def leave(group: ConsumerGroup, request: Request[LeaveGroupRequest], context: Co
 
 def _leaver(group: ConsumerGroup, member_id: str, instance_id: str | None, dialect: Dialect) -> str:
     """The member of an entry; an instance id without a member id is an administrator's removal of a static member."""
-    if instance_id is None:
-        member = find_member(group, member_id)
-    elif member_id:
-        member = find_holder(group, member_id, instance_id)
+    if instance_id is None or member_id:
+        member = find_sender(group, member_id, instance_id)
     else:
         member = find_static_member(group, instance_id) or find_member(group, "")
     if Choice.LEAVE_GROUP_REMOVES_ANY not in dialect:

@@ -350,9 +350,7 @@ def end_empty_group(
     group: ConsumerGroup, context: Context, event: GroupEvent = GroupEvent.CLASSIC_JOIN_TO_EMPTY
 ) -> Step[ConsumerGroup]:
     """Ends a consumer group without members, which a classic member joins, or which is deleted."""
-    draft = open_group(group, context)
-    draft.take_group_row(event)
-    return Step(draft.close(), (), by_type(draft.records, DOWNGRADE_ORDER), tuple(draft.happened))
+    return end_group(open_group(group, context), event, ())
 
 
 # Bytes of the classic consumer protocol, which has topic names instead of topic ids

@@ -11,7 +11,6 @@ expiration conditions of `ConsumerGroup` and `ClassicGroup` of apache/kafka 4.4.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from typing import NamedTuple
 
 from fsm.coordinator.classic import timers as classic_group_timers
 from fsm.coordinator.classic.requests import refuse_deletion
@@ -23,7 +22,7 @@ from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.model.groups import Group
 from fsm.coordinator.model.step import Refused, Request
 from fsm.coordinator.offsets.offsets import NONE_COMMITTED, Offsets, OfGroup, tombstones
-from fsm.coordinator.offsets.transactions import NO_TRANSACTIONS, NONE_OPEN, Transactions, find_pending
+from fsm.coordinator.offsets.transactions import NONE_OPEN, Transactions, find_pending
 from fsm.coordinator.offsets.transactions import OfGroup as OpenOnes
 from fsm.protocol.assignment import TopicPartition
 from fsm.protocol.consumer_protocol import PROTOCOL_TYPE
@@ -42,22 +41,17 @@ from fsm.tables.classic_group import State
 from fsm.tables.consumer_group import Event
 
 
-class Deleted(NamedTuple):
-    """The outcome of a DeleteGroups."""
-
-    group_ids: tuple[str, ...]
-    records: tuple[Record, ...]
-    body: DeleteGroupsResponse
-
-
 def delete_groups(
     groups: Mapping[str, Group],
     offsets: Offsets,
     request: Request[DeleteGroupsRequest],
     context: Context,
-    open_ones: Transactions = NO_TRANSACTIONS,
-) -> Deleted:
-    """Deletes every named group without members, with its offsets, also pending ones; the others get an error."""
+    open_ones: Transactions,
+) -> tuple[list[str], tuple[Record, ...], DeleteGroupsResponse]:
+    """The deleted groups, the records and the answer.
+
+    Every named group without members is deleted with its offsets, also pending ones; the others get an error.
+    """
     gone: list[str] = []
     records: list[Record] = []
     results = []
@@ -72,7 +66,7 @@ def delete_groups(
         except Refused as refused:
             code = refused.code
         results.append(DeletableGroupResult(group_id, code))
-    return Deleted(tuple(gone), tuple(records), DeleteGroupsResponse(results=tuple(results)))
+    return gone, tuple(records), DeleteGroupsResponse(results=tuple(results))
 
 
 def _end(group: Group | None, context: Context) -> tuple[Record, ...]:
@@ -137,16 +131,10 @@ def is_subscribed(group: Group, topic: str) -> bool:
 MINUTE_MS = 60_000
 
 
-class Expired(NamedTuple):
-    """The expired offsets of one group."""
-
-    records: tuple[Record, ...]
-    ends: bool
-    """Whether the group itself is deleted, too."""
-
-
-def expire_offsets(group: Group, committed: OfGroup, context: Context, open_ones: OpenOnes = NONE_OPEN) -> Expired:
-    """Expires old offsets, and with the last of them a group without members.
+def expire_offsets(
+    group: Group, committed: OfGroup, context: Context, open_ones: OpenOnes
+) -> tuple[tuple[Record, ...], bool]:
+    """The records that end old offsets, and whether the group ends, too: with the last of them, without members.
 
     An offset is kept while a transaction has another one pending for its partition, and a group while a transaction is
     open; before 4.0.1 not a group with only pending offsets (F26).
@@ -157,7 +145,7 @@ def expire_offsets(group: Group, committed: OfGroup, context: Context, open_ones
     keeps = open_ones and (committed or Choice.PENDING_OFFSETS_KEEP_GROUP in context.dialect)
     ends = len(gone) == len(committed) and group.is_empty and not keeps
     end = end_of_group(group, context) if ends else ()
-    return Expired((*tombstones(group.group_id, gone), *end), ends)
+    return (*tombstones(group.group_id, gone), *end), ends
 
 
 def _is_expired(group: Group, topic: str, commit: OffsetCommit, context: Context) -> bool:
@@ -172,8 +160,5 @@ def _unused_since_ms(group: Group, commit: OffsetCommit) -> int | None:
         return commit.commit_timestamp
     if group.is_empty:
         return group.state_since_ms if group.state_since_ms >= 0 else commit.commit_timestamp
-    return commit.commit_timestamp if _is_readable(group) and group.state is State.STABLE else None
-
-
-def _is_readable(group: ClassicGroup) -> bool:
-    return group.protocol_type == PROTOCOL_TYPE and group.subscribed_topics is not None
+    is_readable = group.protocol_type == PROTOCOL_TYPE and group.subscribed_topics is not None
+    return commit.commit_timestamp if is_readable and group.state is State.STABLE else None

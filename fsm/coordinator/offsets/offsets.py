@@ -9,7 +9,7 @@ Source: `OffsetMetadataManager` of apache/kafka 4.4, and `KafkaApis` for the top
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fsm.coordinator.classic import requests as classic_group_requests
 from fsm.coordinator.consumer.membership import find_member
@@ -20,7 +20,7 @@ from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.model.groups import Group
 from fsm.coordinator.model.persistent import PersistentMap
 from fsm.coordinator.model.step import Refused, Request
-from fsm.coordinator.offsets.transactions import NO_TRANSACTIONS, NONE_OPEN, Transactions, find_pending
+from fsm.coordinator.offsets.transactions import NONE_OPEN, Transactions, find_pending
 from fsm.protocol.assignment import NO_TOPIC_ID, TopicPartition, numbers_by_topic
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
@@ -64,7 +64,7 @@ TOPIC_IDS_SINCE = 10
 """The version of OffsetCommit and OffsetFetch from which on they have topic ids."""
 
 
-CommitRequest = OffsetCommitRequest | TxnOffsetCommitRequest
+CommitResponse = OffsetCommitResponse | TxnOffsetCommitResponse
 Codes = Mapping[TopicPartition, ErrorCode]
 """The error code of each partition, by topic name."""
 
@@ -78,8 +78,8 @@ class Sent(NamedTuple):
 
 
 def commit(
-    group: Group | None, request: Request[OffsetCommitRequest], context: Context
-) -> tuple[Group | None, tuple[Record, ...], OffsetCommitResponse]:
+    group: Group | None, request: Request, context: Context
+) -> tuple[Group | None, tuple[Record, ...], CommitResponse]:
     """The new group, the records and the answer.
 
     Unknown partitions have their own errors in the answer. Raises `Refused` if the group does not accept the commit;
@@ -87,31 +87,11 @@ def commit(
     """
     sent, codes = _read(request, context)
     if codes:
-        group = _accept(group, request, sent, context)
-    by_id = request.version >= TOPIC_IDS_SINCE
+        accept = _accept if isinstance(request.body, OffsetCommitRequest) else _accept_transaction
+        group = accept(group, request, sent, context)
+    by_id = _has_ids(request)
     records = tuple(_record(request.body.group_id, one, by_id, context) for one in sent)
-    return group, records, OffsetCommitResponse(topics=_results(request, codes, context.image))
-
-
-def commit_in_transaction(
-    group: Group | None, request: Request[TxnOffsetCommitRequest], context: Context
-) -> tuple[Group | None, tuple[Record, ...], TxnOffsetCommitResponse]:
-    """The new group, the records of the transaction, and the answer to a TxnOffsetCommit.
-
-    Raises `Refused` as `commit` does. Unlike other commits it is accepted while a classic group rebalances, and does
-    not restart the member's session timer.
-    """
-    if not request.body.group_id:
-        raise Refused(ErrorCode.INVALID_GROUP_ID)
-    sent, codes = _read(request, context)
-    if codes:
-        try:
-            group = _accept_transaction(group, request, sent, context)
-        except Refused as refused:
-            raise Refused(_translate_error(refused.code, request, context), refused.message) from None
-    by_id = request.version >= TXN_TOPIC_IDS_SINCE
-    records = tuple(_record(request.body.group_id, one, by_id, context) for one in sent)
-    return group, records, TxnOffsetCommitResponse(topics=_results(request, codes, context.image))
+    return group, records, _answer(request, codes, context.image)
 
 
 def _read(request: Request, context: Context) -> tuple[list[Sent], dict[TopicPartition, ErrorCode]]:
@@ -130,20 +110,33 @@ def _read(request: Request, context: Context) -> tuple[list[Sent], dict[TopicPar
     return sent, codes
 
 
-def _name(
-    topic: OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic, request: Request[CommitRequest], image: Image
-) -> str | None:
-    since = TOPIC_IDS_SINCE if isinstance(topic, OffsetCommitRequestTopic) else TXN_TOPIC_IDS_SINCE
-    return image.names.get(topic.topic_id) if request.version >= since else topic.name
+def _has_ids(request: Request) -> bool:
+    since = TOPIC_IDS_SINCE if isinstance(request.body, OffsetCommitRequest) else TXN_TOPIC_IDS_SINCE
+    return request.version >= since
+
+
+def _name(topic: OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic, request: Request, image: Image) -> str | None:
+    return image.names.get(topic.topic_id) if _has_ids(request) else topic.name
 
 
 def _accept_transaction(
     group: Group | None, request: Request[TxnOffsetCommitRequest], sent: Iterable[Sent], context: Context
 ) -> Group:
-    """The group, checked as by `_accept`; a commit without member and generation, as from old producers, is
-    accepted.
+    """The group that accepts the commit, as `_accept`, with the errors for a producer.
+
+    Unlike other commits it is accepted while a classic group rebalances, and does not restart the member's session
+    timer.
     """
-    body = request.body
+    try:
+        return _check_transaction(group, request.body, sent, context)
+    except Refused as refused:
+        raise Refused(_translate_error(refused.code, request, context), refused.message) from None
+
+
+def _check_transaction(
+    group: Group | None, body: TxnOffsetCommitRequest, sent: Iterable[Sent], context: Context
+) -> Group:
+    """The group; a commit without member and generation, as from old producers, is accepted."""
     if group is None:
         if body.generation_id >= 0:
             raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"no group {body.group_id}")
@@ -224,8 +217,8 @@ def _stale(member: GroupMember, epoch: int) -> Refused:
     return Refused(code, f"epoch {epoch}, but {member.member_id} is at {member.epoch}")
 
 
-def _results(request: Request[Any], codes: Codes, image: Image) -> tuple[Any, ...]:
-    """The error codes of all partitions of the request, by topic: first unknown ones, then the others."""
+def _answer(request: Request, codes: Codes, image: Image) -> CommitResponse:
+    """The answer with the error codes of all partitions, by topic: first unknown ones, then the others."""
     by_topic: dict[tuple[str, str], list[OffsetCommitResponsePartition]] = {}
     for exists in (False, True):
         for topic in request.body.topics:
@@ -236,19 +229,16 @@ def _results(request: Request[Any], codes: Codes, image: Image) -> tuple[Any, ..
                 if (place in codes) is exists:
                     result = OffsetCommitResponsePartition(number, codes.get(place, otherwise))
                     by_topic.setdefault((topic.name, topic.topic_id), []).append(result)
-    is_plain = isinstance(request.body, OffsetCommitRequest)
-    made = OffsetCommitResponseTopic if is_plain else TxnOffsetCommitResponseTopic
-    return tuple(made(*named, tuple(results)) for named, results in by_topic.items())
+    found = ((named, tuple(results)) for named, results in by_topic.items())
+    if isinstance(request.body, OffsetCommitRequest):
+        return OffsetCommitResponse(topics=tuple(OffsetCommitResponseTopic(*named, some) for named, some in found))
+    return TxnOffsetCommitResponse(topics=tuple(TxnOffsetCommitResponseTopic(*named, some) for named, some in found))
 
 
-def refuse_commit(
-    request: Request[Any], code: ErrorCode, context: Context
-) -> OffsetCommitResponse | TxnOffsetCommitResponse:
+def refuse_commit(request: Request, code: ErrorCode, context: Context) -> CommitResponse:
     """The answer to a refused commit; unknown partitions still have their own error."""
     _, codes = _read(request, context)
-    topics = _results(request, dict.fromkeys(codes, code), context.image)
-    is_plain = isinstance(request.body, OffsetCommitRequest)
-    return OffsetCommitResponse(topics=topics) if is_plain else TxnOffsetCommitResponse(topics=topics)
+    return _answer(request, dict.fromkeys(codes, code), context.image)
 
 
 def apply_offsets(offsets: Offsets, records: Iterable[Record]) -> Offsets:
@@ -268,7 +258,7 @@ def fetch(
     offsets: Offsets,
     request: Request[OffsetFetchRequest],
     context: Context,
-    open_ones: Transactions = NO_TRANSACTIONS,
+    open_ones: Transactions,
 ) -> OffsetFetchResponse:
     """The answer to an OffsetFetch: by group, each with its own error.
 
