@@ -57,6 +57,11 @@ def list_configured(task_counts: Mapping[str, int]) -> frozenset[Unit]:
     return frozenset(Unit(name, number) for name, count in task_counts.items() for number in range(INSTANCE, count))
 
 
+def list_all(given: UnitsByWorker) -> frozenset[Unit]:
+    """The units of all workers."""
+    return frozenset(unit for units in given.values() for unit in units)
+
+
 def kinds(units: Iterable[Unit]) -> tuple[Units, Units]:
     """The connectors and the tasks among the units, each in the order given."""
     found = tuple(units)

@@ -20,7 +20,7 @@ from itertools import cycle, takewhile
 from typing import NamedTuple
 
 from fsm.connect.dialect import SHIPPED, Profile, Rule
-from fsm.connect.units import Unit, Units, UnitsByWorker, kinds, without
+from fsm.connect.units import Unit, Units, UnitsByWorker, kinds, list_all, without
 
 BACKOFF_BASE = 40
 """Not configurable in Kafka, and without jitter."""
@@ -52,11 +52,6 @@ class Memory:
     """The number of consecutive rounds with a revocation for balance."""
 
 
-def as_given(names: Iterable[str]) -> Sequence[str]:
-    """Names in their given order."""
-    return tuple(names)
-
-
 class Order(NamedTuple):
     """Tie-breaks: orders that Kafka takes from its hash maps. Sorted by default."""
 
@@ -66,7 +61,8 @@ class Order(NamedTuple):
     """The order in which workers without units become candidates in one round."""
 
 
-AS_GIVEN = Order(as_given, as_given)
+SORTED = Order()
+AS_GIVEN = Order(tuple, tuple)
 """The given order of the workers, as in a recording."""
 
 
@@ -114,15 +110,14 @@ class Derived(NamedTuple):
 
 
 def assign(
-    memory: Memory, round_: Round, max_delay_ms: int, profile: Profile = SHIPPED, order: Order | None = None
+    memory: Memory, round_: Round, max_delay_ms: int, profile: Profile = SHIPPED, order: Order = SORTED
 ) -> Outcome:
     """The outcome of a round. Nothing given is changed.
 
     Args:
         memory: of the leader's process; `Memory()` for a process that leads for the first time.
-        order: tie-breaks; sorted where none is given.
+        order: tie-breaks.
     """
-    order = order or Order()
     memory = recall(memory, round_, profile)
     derived = derive(memory, round_)
     gone = derived.deleted | derived.duplicated
@@ -155,7 +150,7 @@ def recall(memory: Memory, round_: Round, profile: Profile = SHIPPED) -> Memory:
         return _resume(round_)
     if memory.previous_generation != round_.last_completed_generation:
         memory = replace(memory, previous=frozenset())
-    active = frozenset(unit for units in round_.owned.values() for unit in units)
+    active = list_all(round_.owned)
     if memory.previous_revocation & active:
         memory = replace(memory, previous=active)
     return replace(memory, previous_revocation=frozenset())
@@ -184,8 +179,7 @@ def derive(memory: Memory, round_: Round) -> Derived:
 def _outcome(
     memory: Memory, round_: Round, derived: Derived, loads: Mapping[str, Units], revoked: Mapping[str, Units]
 ) -> Outcome:
-    taken = frozenset(unit for units in revoked.values() for unit in units)
-    held = frozenset(unit for units in loads.values() for unit in units)
+    taken, held = list_all(revoked), list_all(loads)
     assigned = {w: without(loads[w], without(owned, derived.deleted)) for w, owned in round_.owned.items()}
     remembered = replace(
         memory,

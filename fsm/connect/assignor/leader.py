@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import NamedTuple
 
-from fsm.connect.assignor.incremental import Memory, Order, Outcome, Round, assign
+from fsm.connect.assignor.incremental import SORTED, Memory, Order, Outcome, Round, assign
 from fsm.connect.protocol import CONFIG_MISMATCH, Assignment, WorkerMetadata
 from fsm.connect.units import Unit, Units, kinds, list_configured
 from fsm.connect.worker.config import ConnectConfig, version_of
@@ -61,7 +61,7 @@ def perform(
     *,
     now_ms: int,
     last_completed_generation: int,
-    order: Order | None = None,
+    order: Order = SORTED,
 ) -> Performed:
     """The assignments of all members.
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from fsm.connect.assignor.incremental import Derived, Memory, Outcome, Round, derive, recall
 from fsm.connect.dialect import SHIPPED, Profile, Rule
 from fsm.connect.simulation.process import SeenRound
-from fsm.connect.units import Unit, Units, UnitsByWorker, kinds
+from fsm.connect.units import Unit, Units, UnitsByWorker, kinds, list_all
 from fsm.connect.worker.config import version_of
 from fsm.connect.worker.inputs import (
     Answered,
@@ -59,12 +59,12 @@ class Computation:
     @cached_property
     def given(self) -> frozenset[Unit]:
         """All assigned units."""
-        return _all(self.outcome.assigned)
+        return list_all(self.outcome.assigned)
 
     @cached_property
     def taken(self) -> frozenset[Unit]:
         """All revoked units."""
-        return _all(self.outcome.revoked)
+        return list_all(self.outcome.revoked)
 
     @property
     def expired(self) -> bool:
@@ -78,17 +78,13 @@ class Computation:
         return self.before != Memory() and self.before.previous_generation == self.round_.last_completed_generation
 
 
-def _all(given: UnitsByWorker) -> frozenset[Unit]:
-    return frozenset(unit for units in given.values() for unit in units)
-
-
 def _find_repeated(given: UnitsByWorker) -> set[Unit]:
     counts = Counter(unit for units in given.values() for unit in units)
     return {unit for unit, count in counts.items() if count > 1}
 
 
 def _one_owner(c: Computation) -> bool:
-    return not _find_repeated(c.outcome.after) and not c.derived.duplicated & _all(c.outcome.after)
+    return not _find_repeated(c.outcome.after) and not c.derived.duplicated & list_all(c.outcome.after)
 
 
 def _stops_what_is_held(c: Computation) -> bool:
@@ -182,7 +178,7 @@ def _nothing_to_wait_for(c: Computation) -> bool:
 
 def _nothing_is_lost(c: Computation) -> bool:
     held_back = c.derived.lost if c.outcome.delay_ms > 0 else frozenset()
-    return c.round_.configured <= _all(c.outcome.after) | c.taken | held_back
+    return c.round_.configured <= list_all(c.outcome.after) | c.taken | held_back
 
 
 def _for_the_members(c: Computation) -> bool:
@@ -199,11 +195,11 @@ def _merges(c: Computation) -> bool:
 
 ROUND: Mapping[str, Callable[[Computation], bool]] = {
     "I1 new units are unique": lambda c: not _find_repeated(c.outcome.assigned),
-    "I2 revoke before assign": lambda c: not c.given & _all(c.round_.owned),
+    "I2 revoke before assign": lambda c: not c.given & list_all(c.round_.owned),
     "I3 no unit both given and taken": lambda c: not c.given & c.taken,
     "I4 single owner": _one_owner,
     "I5 stop only what is held": _stops_what_is_held,
-    "I6 deleted units are gone": lambda c: not _all(c.outcome.after) & c.derived.deleted,
+    "I6 deleted units are gone": lambda c: not list_all(c.outcome.after) & c.derived.deleted,
     "I7 creation never waits": lambda c: c.derived.created <= c.given,
     "I8 lost work is held back": _lost_is_held_back,
     "I9 no balance move during a delay": _no_balance_during_delay,
@@ -220,7 +216,7 @@ ROUND: Mapping[str, Callable[[Computation], bool]] = {
     "L0 nothing waits for nothing": _nothing_to_wait_for,
     "I20 outputs for the members": _for_the_members,
     "G2 nothing is lost": _nothing_is_lost,
-    "I21 accounting": lambda c: c.outcome.memory.previous == _all(c.outcome.after) | c.derived.lost,
+    "I21 accounting": lambda c: c.outcome.memory.previous == list_all(c.outcome.after) | c.derived.lost,
     "W1 merge": _merges,
 }
 """The invariants of one computation. I22 (purity) and I23 (a failed round) are tests of their own."""
@@ -248,7 +244,7 @@ class Group(NamedTuple):
 
 def broken_at_rest(group: Group, profile: Profile = SHIPPED) -> Iterator[str]:
     """The violated invariants of a settled group: no delay, no revocation, all members stable."""
-    if frozenset(u for units in group.held.values() for u in units) != frozenset(group.configured):
+    if list_all(group.held) != frozenset(group.configured):
         yield "G1 everything configured is held, and nothing else"
     for name, sizes in _sizes(group.held, profile):
         if sizes and max(sizes) - min(sizes) > 1:

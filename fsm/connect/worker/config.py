@@ -6,7 +6,7 @@ which was never shipped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any, Self
@@ -131,7 +131,7 @@ class ConnectConfig:
         verifying = self.inter_worker_verification_algorithms
         if not verifying:
             raise InputError(
-                "must name at least one", "inter.worker.verification.algorithms", f"one of {_join_names(HMACS)}"
+                "must name at least one", "inter.worker.verification.algorithms", f"one of {', '.join(HMACS)}"
             )
         named = {
             "inter_worker_key_generation_algorithm": (self.inter_worker_key_generation_algorithm,),
@@ -141,12 +141,12 @@ class ConnectConfig:
         for setting, algorithms in named.items():
             unknown = next((each for each in algorithms if each not in HMACS), None)
             if unknown is not None:
-                raise InputError(f"cannot be {unknown!r}", key(setting), f"choose from {_join_names(HMACS)}")
+                raise InputError(f"cannot be {unknown!r}", key(setting), f"choose from {', '.join(HMACS)}")
         if self.inter_worker_signature_algorithm not in verifying:
             raise InputError(
                 f"cannot be {self.inter_worker_signature_algorithm!r}",
                 "inter.worker.signature.algorithm",
-                f"it must be among inter.worker.verification.algorithms, {_join_names(verifying)}",
+                f"it must be among inter.worker.verification.algorithms, {', '.join(verifying)}",
             )
         if self.inter_worker_key_size is not None and self.inter_worker_key_size < 1:
             raise InputError(f"cannot be {self.inter_worker_key_size}", "inter.worker.key.size", "it is above 0")
@@ -192,7 +192,3 @@ def _read(name: str, value: Any) -> Any:
     except ValueError:
         unit = "milliseconds" if name.endswith("_ms") else "bits"
         raise InputError(f"{value!r} is not a number", key(name), f"give {unit}") from None
-
-
-def _join_names(names: Iterable[str]) -> str:
-    return ", ".join(names)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import count
 
-from fsm.connect.assignor.incremental import Order
 from fsm.connect.assignor.leader import Election, perform
 from fsm.connect.dialect import Rule
 from fsm.connect.protocol import PROTOCOL_TYPE, Assignment, WorkerMetadata, encode_assignment, protocols
@@ -22,8 +21,6 @@ from fsm.step import Draft
 from fsm.tables.connect_worker import TABLE, Effect, Event
 
 CELLS = TABLE.compiled
-TIES = Order()
-"""The tie-breaks of a leader: sorted, so that runs are repeatable."""
 
 
 class WorkerDraft(Draft[Worker], Worker, effects=Effect):
@@ -71,7 +68,7 @@ class WorkerDraft(Draft[Worker], Worker, effects=Effect):
 
     def stop_held(self) -> None:
         self._stop(self.holds)
-        self.effects.append(inputs.FlushStatuses())
+        self.flush_statuses()
 
     def stop_revoked(self) -> None:
         self._stop(self._adopted.revoked, wait=True)
@@ -204,7 +201,6 @@ class WorkerDraft(Draft[Worker], Worker, effects=Effect):
             self.config,
             now_ms=self.now_ms,
             last_completed_generation=self.last_completed_generation,
-            order=TIES,
         )
         self.memory = done.memory
         self.assignments = dict(done.assignments)
@@ -224,8 +220,7 @@ class WorkerDraft(Draft[Worker], Worker, effects=Effect):
         )
         self.awaited = self.send(body)
 
-    def send_sync_as_leader(self) -> None:
-        self.send_sync()
+    send_sync_as_leader = send_sync
 
     def reset_generation(self) -> None:
         self.generation = messages.UNKNOWN_GENERATION_ID

@@ -11,7 +11,7 @@ from fsm.connect.protocol import Assignment
 from fsm.connect.units import Units
 from fsm.connect.worker.config import ConnectConfig, version_of
 from fsm.connect.worker.inputs import ConfigChange
-from fsm.member.classic.heartbeat import Heartbeats
+from fsm.member.classic.heartbeat import NO_HEARTBEATS, Heartbeats
 from fsm.member.timers import until_ms
 from fsm.protocol.messages import UNKNOWN_GENERATION_ID, UNKNOWN_MEMBER_ID
 from fsm.step import frozen
@@ -20,7 +20,6 @@ from fsm.tables.connect_worker import BUSY, State
 CATCH_UP_RETRIES = 5
 NOTHING_READ = ConfigSnapshot(-1)
 NOTHING_REMEMBERED = Memory()
-NO_HEARTBEATS = Heartbeats()
 NO_HEARTBEAT = (0, UNKNOWN_GENERATION_ID, UNKNOWN_MEMBER_ID)
 """None is under way."""
 

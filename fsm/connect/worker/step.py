@@ -180,10 +180,6 @@ def _mine(draft: WorkerDraft, units: Units) -> Units:
     return tuple(unit for unit in units if unit in draft.holds)
 
 
-def _tick(draft: WorkerDraft, _: Tick) -> None:
-    """Handles the passage of time."""
-
-
 # Answers of the coordinator, each named as an event of the table
 
 
@@ -275,7 +271,10 @@ def _end_heartbeat(draft: WorkerDraft, given: inputs.Answered) -> None:
     _, *named_in_it = draft.heartbeat_sent
     draft.heartbeat_sent = NO_HEARTBEAT
     if isinstance(answer, m.TransportFailure):
-        _fail_heartbeat(draft, answer)
+        if answer.disconnected:
+            draft.decide(E.COORDINATOR_LOST)
+        else:
+            draft.heartbeats = draft.heartbeats.fail(draft.config, draft.now_ms, 0.0)
         return
     if not isinstance(answer, m.HeartbeatResponse):
         raise RemoteProtocolError(f"{type(answer).__name__} does not answer a heartbeat")
@@ -287,14 +286,6 @@ def _end_heartbeat(draft: WorkerDraft, given: inputs.Answered) -> None:
     elif error in COORDINATOR_GONE or error in HEARTBEAT_ERRORS:
         _fail(draft, error, "Heartbeat", HEARTBEAT_ERRORS)
     elif error is not C.NONE:
-        draft.heartbeats = draft.heartbeats.fail(draft.config, draft.now_ms, 0.0)
-
-
-def _fail_heartbeat(draft: WorkerDraft, failure: m.TransportFailure) -> None:
-    """A lost connection means a lost coordinator; any other failure is retried."""
-    if failure.disconnected:
-        draft.decide(E.COORDINATOR_LOST)
-    else:
         draft.heartbeats = draft.heartbeats.fail(draft.config, draft.now_ms, 0.0)
 
 
@@ -310,7 +301,7 @@ HANDLERS: Mapping[type[Any], Callable[[WorkerDraft, Any], None]] = {
     inputs.RestartRequested: _restart,
     CoordinatorFound: _find_coordinator,
     CoordinatorLost: lambda draft, _: draft.decide(E.COORDINATOR_LOST),
-    Tick: _tick,
+    Tick: lambda _draft, _given: None,  # time passes for every input
 }
 
 

@@ -56,6 +56,7 @@ class AsyncConsumer(ConsumerRuntime):
     def _start(self, group_id: str) -> None:
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
+        self._tell = self._changed.set
         self._work = asyncio.Event()
         self._lock = nullcontext()
         self._task = self._loop.create_task(self._run(), name=f"consumer_background-{group_id}")
@@ -150,15 +151,6 @@ class AsyncConsumer(ConsumerRuntime):
         finally:
             self._background.ended = True
             self._changed.set()
-
-    def _turn(self) -> bool:
-        """One turn of the loop; whether there is another."""
-        self._work.clear()
-        self._background.turn(clock_ms())
-        goes_on = not self._background.member.closed
-        self._changed.set()
-        self._background.send_outbox()
-        return goes_on
 
 
 async def _wait(event: asyncio.Event, until_ms: int) -> None:

@@ -175,7 +175,11 @@ class ConsumerApi:
         given_ms = self._config.default_api_timeout_ms if timeout_ms is None else not_negative(timeout_ms)
         deadline_ms = self._clock() + given_ms
         why = ""
-        while (error := (yield from self._commit(offsets, deadline_ms))) is not None:
+        closed = events.KafkaError("TimeoutException", "the consumer has closed")
+        while True:
+            call = self._submit(events.SyncCommitEvent(offsets), deadline_ms)
+            if (error := (yield from self._await(call, deadline_ms, unfinished=closed))) is None:
+                return
             if error.name not in _RETRIED:
                 raise KafkaException(error)
             if not why or error.name != "TimeoutException":  # the last try ends by the deadline
@@ -186,17 +190,6 @@ class ConsumerApi:
                 raise KafkaException(events.KafkaError("TimeoutException", text))
             while self._clock() < again_ms:
                 yield from self._give_way(again_ms)
-
-    def _commit(self, offsets: Offsets, deadline_ms: int) -> ApiCall[events.KafkaError | None]:
-        """Tries to commit once; returns the error."""
-        call = self._submit(events.SyncCommitEvent(offsets), deadline_ms)
-        try:
-            while not self._has_ended(call):
-                yield from self._give_way(deadline_ms)
-            done = self._background.completed.get(call)
-            return events.KafkaError("TimeoutException", "the consumer has closed") if done is None else done.error
-        finally:
-            self._forget(call)
 
     def unsubscribe(self) -> ApiCall[None]:
         """unsubscribe(): returns when the member has left, callbacks included."""
@@ -331,11 +324,14 @@ class ConsumerApi:
             yield from _wait(wanted_ms)
         self._check_background()
 
-    def _await(self, call: int, deadline_ms: int = NEVER) -> ApiCall[events.KafkaError | None]:
+    def _await(
+        self, call: int, deadline_ms: int = NEVER, unfinished: events.KafkaError | None = None
+    ) -> ApiCall[events.KafkaError | None]:
+        """Waits for a call; returns its error, or `unfinished` if the consumer was closed before it ended."""
         try:
             while not self._has_ended(call):
                 yield from self._give_way(deadline_ms)
-            return self._error_of(call)
+            return self._error_of(call, unfinished)
         finally:
             self._forget(call)
 
@@ -351,9 +347,9 @@ class ConsumerApi:
     def _has_ended(self, call: int) -> bool:
         return call in self._background.completed or self._member.closed
 
-    def _error_of(self, call: int) -> events.KafkaError | None:
+    def _error_of(self, call: int, unfinished: events.KafkaError | None = None) -> events.KafkaError | None:
         done: CallCompleted | None = self._background.completed.get(call)
-        return None if done is None else done.error
+        return unfinished if done is None else done.error
 
     def _forget(self, call: int) -> None:
         self._background.awaited.discard(call)

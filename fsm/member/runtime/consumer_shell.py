@@ -153,14 +153,8 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
 
     def next_background_event(self) -> events.BackgroundEvent | None:
         event = super().next_background_event()
-        return None if event is None else self._take_note(event)
-
-    def _take_note(self, event: events.BackgroundEvent) -> events.BackgroundEvent:
-        """Updates the application's record before its callback for partitions that it loses."""
-        if (
-            isinstance(event, events.PartitionsRemovedEvent)
-            and Choice.CLOSE_ASKS_MEMBER in self.member.settings.choices
-        ):
+        asks_member = Choice.CLOSE_ASKS_MEMBER in self.member.settings.choices
+        if asks_member and isinstance(event, events.PartitionsRemovedEvent):  # before the callback for them
             self.assignment = without(self.assignment, event.partitions)
         return event
 
@@ -173,7 +167,7 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
         the caller to log. An interrupt out of a callback comes out once the end of that callback is reported; what is
         still in the queue waits for the next pass.
         """
-        taken = (self._take_note(self._background.popleft()) for _ in range(len(self._background)))
+        taken = filter(None, (self.next_background_event() for _ in range(len(self._background))))
         running = queues.process(taken, listener=listener is not None, unsubscribing=unsubscribing)
         answer: events.KafkaError | None = None
         interrupt: BaseException | None = None
@@ -265,12 +259,10 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
             case UnsentRequest():
                 self._requests.append(effect)
             case CallCompleted(call=call, error=error):
-                if (
-                    error is None
-                    and call in self._waiting
-                    and self._waiting[call][0] == events.UnsubscribeEvent.__name__
-                ):
-                    self._end_unsubscribe()
+                name, _ = self._waiting.get(call, ("", NEVER))
+                if error is None and name == events.UnsubscribeEvent.__name__:  # the application's record loses only
+                    self.generation = -1  # its generation (H20)
+                    self._note(None, Kind.UNSUBSCRIBED)
                 self._complete(effect)
             case Enqueued(event=event):
                 if self._closing is None:  # close() ignores answers once it has begun
@@ -285,11 +277,6 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
                 self.generation = epoch
         if isinstance(effect, Notice):
             self._notices.append(effect)
-
-    def _end_unsubscribe(self) -> None:
-        """unsubscribe() returns; the application's record loses only its generation (H20)."""
-        self.generation = -1
-        self._note(None, Kind.UNSUBSCRIBED)
 
     def _next_ms(self, now_ms: int) -> int:
         closing = self._close_deadline_ms if self._closing is not None and self._awaiting > 0 else NEVER

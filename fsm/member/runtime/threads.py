@@ -99,6 +99,10 @@ class ConsumerRuntime:
 
     _lock: AbstractContextManager[object]
     """Serializes the application's calls and the background."""
+    _work: Any
+    """The event of the sleeping background: a thread's, or one of asyncio."""
+    _tell: Callable[[], None]
+    """Wakes the waiting application."""
 
     @overload
     def __init__(
@@ -144,6 +148,16 @@ class ConsumerRuntime:
         """Wakes the loop; may be called from any thread."""
         raise NotImplementedError
 
+    def _turn(self) -> bool:
+        """One turn of the loop; whether there is another."""
+        self._work.clear()
+        with self._lock:
+            self._background.turn(clock_ms())
+            goes_on = not self._background.member.closed
+            self._tell()
+        self._background.send_outbox()
+        return goes_on
+
     @property
     def member_id(self) -> str:
         """The member id; a classic member has none until its coordinator has created one."""
@@ -184,6 +198,7 @@ class Consumer(ConsumerRuntime):
 
     def _start(self, group_id: str) -> None:
         self._changed = self._lock = threading.Condition()
+        self._tell = self._changed.notify_all
         self._work = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"consumer_background_thread-{group_id}")
         self._thread.daemon = True  # a program that forgets close() can still end; the session timeout does the rest
@@ -302,16 +317,6 @@ class Consumer(ConsumerRuntime):
         with self._changed:
             self._background.failure, self._background.ended = failure, True
             self._changed.notify_all()
-
-    def _turn(self) -> bool:
-        """One turn of the loop; whether there is another."""
-        self._work.clear()
-        with self._changed:
-            self._background.turn(clock_ms())
-            goes_on = not self._background.member.closed
-            self._changed.notify_all()
-        self._background.send_outbox()
-        return goes_on
 
 
 def _seconds(until_ms: int) -> float:
