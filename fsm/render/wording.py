@@ -102,11 +102,6 @@ def since(ms: int) -> str:
     return f"+{ms // 3_600_000}:{ms // 60_000 % 60:02d}:{ms // 1000 % 60:02d}{part}"
 
 
-def span(start_ms: int, end_ms: int) -> str:
-    """Begin and end within a day, and the duration."""
-    return f"{clock(start_ms)} to {clock(end_ms)}, {lasting(max(0, end_ms - start_ms))}"
-
-
 def many(count: int, one: str, more: str = "") -> str:
     """A count with its noun.
 

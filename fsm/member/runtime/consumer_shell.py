@@ -194,12 +194,15 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
     def _invoke(
         self, listener: queues.ConsumerRebalanceListener | None, asked: queues.InvokeListener, now_ms: int
     ) -> tuple[events.KafkaError | None, BaseException | None]:
-        if listener is None or self.trace is None:
-            return queues.invoke(listener, asked)
-        self.trace.begin_callback(asked, now_ms)
-        error, interrupt = queues.invoke(listener, asked)
-        self.trace.end_callback(asked, error, now_ms)
-        return error, interrupt
+        """Runs a callback; returns its exception as the application will see it, and the interrupt, if it was one."""
+        trace = None if listener is None else self.trace
+        if trace is not None:
+            trace.begin_callback(asked, now_ms)
+        raised = queues.invoke(listener, asked)
+        error = None if raised is None else queues.callback_error(raised)
+        if trace is not None:
+            trace.end_callback(asked, error, now_ms)
+        return error, None if isinstance(raised, Exception) else raised
 
     def _do(self, event: events.ApplicationEvent, now_ms: int) -> events.KafkaError | None:
         """Adds an event of a pass; for an assignment to be applied, waits for the end of it."""

@@ -146,20 +146,17 @@ def _complete(ticket: int, error: str | None) -> ConsumerRebalanceListenerCallba
     return ConsumerRebalanceListenerCallbackCompletedEvent(ticket, error)
 
 
-def invoke(
-    listener: ConsumerRebalanceListener | None, asked: InvokeListener
-) -> tuple[KafkaError | None, BaseException | None]:
-    """Runs a callback; returns its exception as the application will see it, and the interrupt, if it was one.
+def invoke(listener: ConsumerRebalanceListener | None, asked: InvokeListener) -> BaseException | None:
+    """Runs a callback; returns what it raised, interrupts included.
 
     A callback that Ctrl-C ends has ended, too: the caller reports that end before it raises the interrupt.
     """
-    if listener is None:
-        return None, None
     try:
-        getattr(listener, asked.method.value)(asked.partitions)
+        if listener is not None:
+            getattr(listener, asked.method.value)(asked.partitions)
     except BaseException as raised:  # the member must see any exception of a listener
-        return callback_error(raised), None if isinstance(raised, Exception) else raised
-    return None, None
+        return raised
+    return None
 
 
 def callback_error(raised: BaseException) -> KafkaError:

@@ -42,7 +42,7 @@ from fsm.member.runtime.consumer_api import (
     check_listener,
 )
 from fsm.member.runtime.consumer_shell import ConsumerMember
-from fsm.member.runtime.queues import ConsumerRebalanceListener, InvokeListener
+from fsm.member.runtime.queues import ConsumerRebalanceListener, invoke
 from fsm.member.runtime.shell import MemberShell
 from fsm.member.runtime.trace import TraceTo
 from fsm.protocol.assignment import Partitions
@@ -283,7 +283,7 @@ class Consumer(ConsumerRuntime):
                         if isinstance(asked, Wait):
                             raised = self._sleep(asked)
                             continue
-                    raised = self._invoke(asked)
+                    raised = invoke(self._api.listener, asked)  # raised again when the end is reported
             finally:
                 with self._changed:
                     call.close()
@@ -294,15 +294,6 @@ class Consumer(ConsumerRuntime):
             self._changed.wait(_seconds(asked.until_ms))
         except BaseException as interrupt:  # the call raises it again where nothing is left half done
             return interrupt
-        return None
-
-    def _invoke(self, asked: InvokeListener) -> BaseException | None:
-        """Runs a callback; returns what it raised, interrupts of this thread included, for the member."""
-        try:
-            if self._api.listener is not None:
-                getattr(self._api.listener, asked.method.value)(asked.partitions)
-        except BaseException as raised:  # the call raises it again when the end of the callback is reported
-            return raised
         return None
 
     # The background thread

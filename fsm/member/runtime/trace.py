@@ -12,6 +12,7 @@ import logging
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from io import FileIO
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -129,19 +130,7 @@ class MemberTrace(ABC):
         if self._take is not None:
             self._take(record)
         elif self._file is not None and not self._file.closed:
-            self._write_line(record)
-
-    def _write_line(self, record: TraceRecord) -> None:
-        assert self._file is not None  # noqa: S101  # asked by the caller
-        line = record.to_json().encode() + b"\n"
-        try:
-            whole = self._file.write(line) == len(line)  # one write: no other process can write within it
-        except OSError:
-            whole = False
-        if record.kind is Kind.CLOSE_END or not whole:
-            self._file.close()
-        if not whole:
-            warn("the trace could not be written and ends here", path=str(self._file.name))
+            _write_line(self._file, record)
 
     def begin_callback(self, asked: InvokeListener, now_ms: int) -> None:
         """The listener is about to be called."""
@@ -164,6 +153,18 @@ class MemberTrace(ABC):
 
     @abstractmethod
     def _trace_step(self, before: Any, given: object, effects: tuple[Any, ...], after: Any) -> Partial: ...
+
+
+def _write_line(file: FileIO, record: TraceRecord) -> None:
+    line = record.to_json().encode() + b"\n"
+    try:
+        whole = file.write(line) == len(line)  # one write: no other process can write within it
+    except OSError:
+        whole = False
+    if record.kind is Kind.CLOSE_END or not whole:
+        file.close()
+    if not whole:
+        warn("the trace could not be written and ends here", path=str(file.name))
 
 
 def _trace_input(given: object) -> Partial:

@@ -120,30 +120,22 @@ def _verdict(comparison: Comparison) -> tuple[str, str]:
 def _rows(comparison: Comparison) -> Any:
     """Rows of the totals: (measure, before, after, the two trends by hour)."""
     before, after = comparison.before, comparison.after
-    for what, own in (
-        ("errors", "errors"),
-        ("warnings", "warnings"),
-        ("rebalances", "rebalances"),
-        ("partitions moved", "moved"),
-    ):
-        one, other = getattr(before.counts, own), getattr(after.counts, own)
-        yield what, one, other, one / before.hours, other / after.hours
+    for what in ("errors", "warnings", "rebalances", "moved"):
+        one, other = getattr(before.counts, what), getattr(after.counts, what)
+        yield what.replace("moved", "partitions moved"), one, other, one / before.hours, other / after.hours
     yield "members", before.counts.members, after.counts.members, None, None
     yield "groups", before.groups, after.groups, None, None
 
 
 def _charts(comparison: Comparison) -> Any:
     """Both trends of each measure on one scale: (title, maximum, [path of bars before, and after])."""
-    width, height = _CHART
+    (width, height), sides = _CHART, (comparison.before, comparison.after)
     for title, column in (("rebalances", 0), ("partitions moved", 1), ("longest time without owner, in ms", 2)):
-        most = max(
-            (step[column] for side in (comparison.before, comparison.after) for step in side.trend.steps.values()),
-            default=0,
-        )
+        most = max((step[column] for side in sides for step in side.trend.steps.values()), default=0)
         if not most:
             continue
         paths = []
-        for side in (comparison.before, comparison.after):
+        for side in sides:
             steps = side.trend.steps
             first, last = min(steps, default=0), max(steps, default=0) + 1
             wide = max(2.0, width / (last - first) - 1)

@@ -225,7 +225,7 @@ class _Collected:
     origin: dict[str, None]
 
     def label(self) -> Label:
-        effects = tuple(s.name for s in self.line.steps if not isinstance(s, type(self.line.states[0])))
+        effects = tuple(effect.name for effect in self.line.effects)
         return Label(tuple(self.events), self.line.clause, effects, self.line.note, tuple(self.origin))
 
 
@@ -439,7 +439,7 @@ def _stays_of(cells: Cells, line: Row | Ignore) -> Iterator[tuple[tuple[str, ...
 
 def _stay_label(line: Row | Ignore, events: tuple[str, ...]) -> Label:
     if isinstance(line, Row):
-        return Label(events, line.clause, tuple(s.name for s in line.steps), line.note)
+        return Label(events, line.clause, tuple(effect.name for effect in line.effects), line.note)
     return Label(events, line.clause, (), line.why)
 
 

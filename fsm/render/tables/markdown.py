@@ -6,7 +6,7 @@ This page is unabridged, unlike drawings.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fsm.render.tables.text import sizes
 from fsm.render.wording import plain
@@ -57,9 +57,9 @@ def _head(table: Table) -> Iterator[str]:
 
 
 def _states(table: Table) -> Iterator[str]:
-    holder_of = {s: h for h, nested in _holders(table) for s in nested.states}
+    nested = dict(_holders(table))
     yield from ("## States", "")
-    rows = ((_code(s.name), escape(s.meaning), _role(table, s, holder_of.get(s))) for s in table.all_states())
+    rows = ((_code(s.name), escape(s.meaning), _role(table, s, nested)) for s in table.all_states())
     yield from (*grid(("State", "Meaning", "Role"), rows), "")
 
 
@@ -69,9 +69,8 @@ def _holders(table: Table) -> Iterator[tuple[Symbol, Table]]:
         yield from _holders(nested)
 
 
-def _role(table: Table, state: Symbol, holder: Symbol | None) -> str:
-    nested = dict(_holders(table))
-    roles = [f"in {_code(holder.name)}"] if holder else []
+def _role(table: Table, state: Symbol, nested: Mapping[Symbol, Table]) -> str:
+    roles = [f"in {_code(holder.name)}" for holder, inner in nested.items() if state in inner.states]
     if state is table.initial:
         roles.append("initial")
     if state in table.terminal:

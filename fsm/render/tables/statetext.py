@@ -231,14 +231,14 @@ def transitions(table: Table, state: Symbol) -> Iterator[Transition]:
     for line in table.rows:
         if state not in line.states:
             continue
-        steps = line.steps if isinstance(line, Row) else ()
-        entered = [step for step in steps if isinstance(step, type(table.initial))]
-        effects = tuple(step.name for step in steps if step not in entered)
-        remark = line.note if isinstance(line, Row) else f"ignored: {line.why}"
+        if isinstance(line, Row):
+            entered, ordered, remark = line.path, line.effects, line.note
+        else:
+            entered, ordered, remark = (), (), f"ignored: {line.why}"
         note = ": ".join(plain(text) for text in (line.clause, remark) if text)
-        target = entered[-1] if entered else None
+        target, via = (entered[-1] if entered else None), tuple(s.name for s in entered[:-1])
         for event in line.events:
-            yield Transition(event.name, target, effects, tuple(s.name for s in entered[:-1]), note)
+            yield Transition(event.name, target, tuple(effect.name for effect in ordered), via, note)
 
 
 def xstate(table: Table) -> str:

@@ -13,8 +13,6 @@ _BAD = {"FENCED", "FATAL", "STALE", "FAILED", "DEAD"}
 _AWAY = {"UNSUBSCRIBED", "UNJOINED", "INIT", "EMPTY", "CLOSED", "UNASSIGNED", "PAUSED", "STOPPED", "DESTROYED"}
 SHADES = {"good": 2, "moving": 5, "leaving": 2, "bad": 3, "away": 2}
 """Families of states -> the number of shades in the style sheet."""
-MEMBERS = 10
-"""Colours of members, used in turn."""
 
 GLYPHS = {
     "bad": "M-5,-5L5,5M-5,5L5,-5",
