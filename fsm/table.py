@@ -461,8 +461,7 @@ def _cells(
         return
     enum = type(table.initial)
     steps = tuple([table.enter(s) if isinstance(s, enum) else s for s in line.steps])
-    path = tuple([s for s in steps if isinstance(s, enum)])
-    effects = cast("tuple[F, ...]", tuple([s for s in steps if not isinstance(s, enum)]))
+    path, effects = tuple(map(table.enter, line.path)), line.effects
     for state in states:
         yield state, Cell(path[-1] if path else state, effects, path, steps, line)
 
@@ -570,17 +569,13 @@ def _ways_out_of_terminal(table: Table) -> Iterator[str]:
         for state in line.states:
             if state in table.exits:
                 yield f"line {number}: {state.name} is an exit; its rows stand in the holder's table"
-            for before, after in _hops_of(table, state, line):
+            for before, after in _hops_of(state, line):
                 if before in table.terminal and after is not before:
                     yield f"line {number}: leaves the terminal state {before.name}"
 
 
-def _hops_of(table: Table, state: Symbol, line: Row | Ignore) -> Iterator[tuple[Symbol, Symbol]]:
-    if isinstance(line, Row):
-        for step in line.steps:
-            if isinstance(step, type(table.initial)):
-                yield state, step
-                state = step
+def _hops_of(state: Symbol, line: Row | Ignore) -> Iterable[tuple[Symbol, Symbol]]:
+    return pairwise((state, *line.path)) if isinstance(line, Row) else ()
 
 
 def _unreachable(table: Table) -> Iterator[str]:

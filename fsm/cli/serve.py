@@ -12,7 +12,6 @@ from fsm.errors import InputError, refuse_os_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from fsm.serve.edge import Edge
     from fsm.serve.faults import Rule
@@ -98,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     random = SystemRandom() if args.seed is None else Random(args.seed)  # noqa: S311
     with ExitStack() as stack:
         store = _open_store(args.data, stack)
-        watchers = [watch for watch in (_open_trace(args.trace, stack),) if watch]
+        watchers = [_open_trace(args.trace, stack)] if args.trace is not None else []
         recent = None
         if args.page is not None:
             from fsm.serve.page import Recent
@@ -211,14 +210,12 @@ def _open_store(folder: str | None, stack: Any) -> Store | None:
     return store
 
 
-def _open_trace(name: str | None, stack: Any) -> Callable[[Exchange | Note], None] | None:
+def _open_trace(name: str, stack: Any) -> Callable[[Exchange | Note], None]:
     from pathlib import Path
 
     from fsm.wire import to_line
 
-    if name is None:
-        return None
-    path: Path = Path(name)
+    path = Path(name)
     with refuse_os_errors("cannot be written", name, "choose another --trace"):
         file = stack.enter_context(path.open("w", buffering=1, encoding="utf-8"))
 

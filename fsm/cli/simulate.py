@@ -210,24 +210,23 @@ def _compare(deployment: Deployment | Machines, args: argparse.Namespace) -> int
     from fsm.simulate.run import simulate
     from fsm.simulate.variants import vary
 
-    first, second = (vary(deployment, variant) for variant in args.compare)
-    names = (args.compare[0], args.compare[1])
+    names, variants = args.compare, [vary(deployment, variant) for variant in args.compare]
+    runs: list[Any]
     if args.seeds:
-        a, b = _fleet(first, args, names[0]), _fleet(second, args, names[1])
-        document: Any = {"variants": names, "runs": [a.as_document(), b.as_document()]}
-        text = side_by_side(names, (a.totals(), b.totals()), a.runs)
-        for name, fleet in zip(names, (a, b), strict=True):
-            text += f"{name}: {fleet.failures} of {fleet.runs} runs failed\n"
-        failed, files = a.failures + b.failures, {}
+        runs, files = [_fleet(one, args, name) for one, name in zip(variants, names, strict=True)], {}
+        verdicts = [[f"{fleet.failures} of {fleet.runs} runs failed"] for fleet in runs]
+        failed, seeds = sum(fleet.failures for fleet in runs), runs[0].runs
     else:
         from fsm.simulate.picture import draw
 
-        x, y = (simulate(one, one.seed, skips=not args.step, progress=_progress()) for one in (first, second))
-        document = {"variants": names, "runs": [x.as_document(), y.as_document()]}
-        text = side_by_side(names, (x.totals(), y.totals()), 1)
-        for name, outcome in zip(names, (x, y), strict=True):
-            text += "".join(f"{name}: {line}\n" for line in format_judgement(outcome.hazards(), outcome.violations))
-        failed, files = len(x.violations) + len(y.violations), {"picture.svg": draw([x, y], names)}
+        runs = [simulate(one, one.seed, skips=not args.step, progress=_progress()) for one in variants]
+        files = {"picture.svg": draw(runs, names)}
+        verdicts = [list(format_judgement(one.hazards(), one.violations)) for one in runs]
+        failed, seeds = sum(len(one.violations) for one in runs), 1
+    document = {"variants": names, "runs": [one.as_document() for one in runs]}
+    first, second = (one.totals() for one in runs)
+    text = side_by_side(names, (first, second), seeds)
+    text += "".join(f"{name}: {line}\n" for name, lines in zip(names, verdicts, strict=True) for line in lines)
     if args.folder is not None:
         _write(args.folder, {"compared.json": as_json(document), "compared.txt": text, **files})
     out(as_json(document) if args.json else text)

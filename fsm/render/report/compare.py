@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 from fsm.render.report import glossary
-from fsm.render.report.page import MOST_ROWS, environment, template
+from fsm.render.report.page import MOST_ROWS, environment, load_assets
 from fsm.render.timeline.trend import Trend
 
 HOUR_MS = 3_600_000
@@ -85,9 +83,6 @@ class Comparison:
 
 def render_comparison(comparison: Comparison) -> str:
     """The page. The same comparison gives the same bytes. Raises `InputError` without jinja2."""
-    from markupsafe import Markup
-
-    script = template("compare.js")
     page = environment().get_template("compare.html")
     return page.render(
         comparison=comparison,
@@ -97,9 +92,7 @@ def render_comparison(comparison: Comparison) -> str:
         kinds=sorted({*comparison.before.kinds, *comparison.after.kinds})[:MOST_ROWS],
         charts=list(_charts(comparison)),
         meanings=glossary.KINDS,
-        style=Markup(template("report.css")),  # noqa: S704  the package's own file
-        script=Markup(script),  # noqa: S704  the package's own file
-        script_hash=b64encode(sha256(script.encode()).digest()).decode(),
+        **load_assets("compare"),
     )
 
 

@@ -189,6 +189,18 @@ def template(name: str) -> str:
     return (files("fsm.render.report") / "templates" / name).read_text(encoding="utf-8")
 
 
+def load_assets(*scripts: str) -> dict[str, Any]:
+    """The style and the one script of a page, with the script's hash for the content security policy."""
+    from markupsafe import Markup
+
+    script = "".join(template(f"{name}.js") for name in scripts)
+    return {
+        "style": Markup(template("report.css")),  # noqa: S704  the package's own file
+        "script": Markup(script),  # noqa: S704  the package's own files
+        "script_hash": b64encode(sha256(script.encode()).digest()).decode(),
+    }
+
+
 def _words(kind: str) -> str:
     """The readable form of `double_ownership`."""
     return wording.name(kind).replace("_", " ")
@@ -198,7 +210,6 @@ def _context(report: Report, index: Index, inline: Mapping[str, str], refresh_s:
     from markupsafe import Markup
 
     machines = list(_machines(report.machines))
-    script = "".join(template(f"{name}.js") for name in _SCRIPTS)
     document = summary(report, index) | {
         "kinds": glossary.KINDS,
         "causes": glossary.CAUSES,
@@ -221,9 +232,7 @@ def _context(report: Report, index: Index, inline: Mapping[str, str], refresh_s:
         "refresh": refresh_s,
         "over_time": _trend(report, index) is not None,
         "markup": Markup,
-        "style": Markup(template("report.css")),  # noqa: S704  the package's own file
-        "script": Markup(script),  # noqa: S704  the package's own file
-        "script_hash": b64encode(sha256(script.encode()).digest()).decode(),
+        **load_assets(*_SCRIPTS),
         "scripts_beside": Markup(" 'self' file:") if beside else "",
         "data": Markup(dump(document)),  # noqa: S704  no < is left in it
         "inline": [(name, Markup(text)) for name, text in inline.items()],  # noqa: S704  likewise

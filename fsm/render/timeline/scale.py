@@ -73,10 +73,6 @@ class Scale:
         done = max(0, ts_ms - piece.start_ms) / max(1, piece.end_ms - piece.start_ms)
         return piece.left + done * (piece.right - piece.left)
 
-    def meets(self, start_ms: int, end_ms: int) -> bool:
-        """Whether any of the time from begin to end is on the axis."""
-        return start_ms <= self.end_ms and end_ms >= self.start_ms
-
     def ticks(self) -> Iterator[Tick]:
         """Ticks at round times, whose labels do not overlap each other, breaks or the ends."""
         last = -float(_TICK_PX)
