@@ -218,7 +218,7 @@ class Effects(ClassicStep):
     def receive(self, given: ClassicAnswered) -> None:
         """Handles an answer, or a failed request. Raises `RemoteProtocolError` if it answers another request."""
         expected, taken_by = ANSWERS[type(given.request.body)]
-        if not isinstance(given.answer, expected):
+        if not (type(given.answer) is expected or isinstance(given.answer, messages.TransportFailure)):
             body = type(given.request.body).__name__
             raise RemoteProtocolError(f"{type(given.answer).__name__} does not answer {body}")
         self.in_flight -= 1
@@ -384,14 +384,14 @@ class Effects(ClassicStep):
             self.closing = replace(self.closing, stage=stage, retry_due_ms=again_ms or 0)
 
 
-ANSWERS: dict[type, tuple[tuple[type, ...], Callable[[Effects, ClassicAnswered], None]]] = {
-    messages.HeartbeatRequest: ((messages.HeartbeatResponse, messages.TransportFailure), Effects.receive_heartbeat),
-    messages.JoinGroupRequest: ((messages.JoinGroupResponse, messages.TransportFailure), Effects.receive_join),
-    messages.SyncGroupRequest: ((messages.SyncGroupResponse, messages.TransportFailure), Effects.receive_sync),
-    messages.OffsetCommitRequest: ((messages.OffsetCommitResponse, messages.TransportFailure), Effects.receive_commit),
-    messages.LeaveGroupRequest: ((messages.LeaveGroupResponse, messages.TransportFailure), Effects.receive_leave),
+ANSWERS: dict[type, tuple[type, Callable[[Effects, ClassicAnswered], None]]] = {
+    messages.HeartbeatRequest: (messages.HeartbeatResponse, Effects.receive_heartbeat),
+    messages.JoinGroupRequest: (messages.JoinGroupResponse, Effects.receive_join),
+    messages.SyncGroupRequest: (messages.SyncGroupResponse, Effects.receive_sync),
+    messages.OffsetCommitRequest: (messages.OffsetCommitResponse, Effects.receive_commit),
+    messages.LeaveGroupRequest: (messages.LeaveGroupResponse, Effects.receive_leave),
 }
-"""The type of the answer to each request, and its handler."""
+"""The type of the answer to each request, if it does not fail, and its handler."""
 
 
 def _throw_nothing() -> None:

@@ -270,20 +270,11 @@ class ClassicMemberDraft(Effects, effects=Effect):
         self.happen(Event.REJOIN_REQUESTED, given.reason)
         self.effects.append(CallCompleted(given.call))
 
-    def commit_sync(self, given: events.SyncCommitEvent) -> None:
-        self.start_commit(given.offsets, state.Purpose.CALL, given.call)
-
     def update_metadata(self, given: state.PartitionCountsUpdated) -> None:
         """Matches the pattern against the new metadata."""
         self.metadata = _share(given.partitions, tuple(sorted(given.partitions)))
         if self.pattern is not None:
             self.topics = decisions.match_topics(self.pattern, self.metadata)
-
-    def find_coordinator(self, _: CoordinatorFound) -> None:
-        self.happen(Event.COORDINATOR_FOUND)
-
-    def lose_coordinator(self, _: CoordinatorLost) -> None:
-        self.happen(Event.COORDINATOR_LOST)
 
     def tick(self, _: Tick) -> None:
         """One round of the heartbeat thread: an expired session, an expired poll timer, a heartbeat, in this order."""
@@ -320,14 +311,14 @@ INPUTS: Mapping[type, Callable[[ClassicMemberDraft, Any], None]] = {
     events.TopicSubscriptionChangeEvent: ClassicMemberDraft.subscribe,
     events.TopicPatternSubscriptionChangeEvent: ClassicMemberDraft.subscribe_pattern,
     events.UnsubscribeEvent: ClassicMemberDraft.unsubscribe,
-    events.SyncCommitEvent: ClassicMemberDraft.commit_sync,
+    events.SyncCommitEvent: lambda draft, given: draft.start_commit(given.offsets, state.Purpose.CALL, given.call),
     state.EnforceRebalance: ClassicMemberDraft.enforce_rebalance,
     state.Close: ClassicMemberDraft.begin_close,
     events.ConsumerRebalanceListenerCallbackCompletedEvent: ClassicMemberDraft.end_callback,
     state.PartitionCountsUpdated: ClassicMemberDraft.update_metadata,
     state.ClassicAnswered: ClassicMemberDraft.receive,
-    CoordinatorFound: ClassicMemberDraft.find_coordinator,
-    CoordinatorLost: ClassicMemberDraft.lose_coordinator,
+    CoordinatorFound: lambda draft, _: draft.happen(Event.COORDINATOR_FOUND),
+    CoordinatorLost: lambda draft, _: draft.happen(Event.COORDINATOR_LOST),
     Tick: ClassicMemberDraft.tick,
 }
 

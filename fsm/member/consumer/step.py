@@ -201,9 +201,6 @@ class MemberDraft(Effects, effects=Effect):
     def commit_on_close(self, _: events.CommitOnCloseEvent) -> None:
         self.leaving = replace(self.leaving, closing=True)
 
-    def sync_commit(self, asked: events.SyncCommitEvent) -> None:
-        self.commit_called(asked.offsets)
-
     # Background loop
 
     def tick(self, event: Event | None) -> None:
@@ -269,20 +266,10 @@ class MemberDraft(Effects, effects=Effect):
 
     # What the client learns of its cluster
 
-    def find_coordinator(self, _: inputs.CoordinatorFound) -> None:
-        self.learn(coordinator_known=True)
-
     def lose_coordinator(self, given: inputs.CoordinatorLost) -> None:
         """There is no coordinator; a fatal error of the lookup waits for the next tick."""
         error = given.error or self.client.coordinator_error
         self.learn(coordinator_known=False, coordinator_error=error)
-
-    def update_metadata(self, given: inputs.MetadataUpdated) -> None:
-        """Stores names for the next attempt to resolve, and topics for the next match."""
-        self.learn(metadata=given.names, metadata_moved=True)
-
-    def fail_metadata(self, given: inputs.MetadataFailed) -> None:
-        self.learn(metadata_error=given.error)
 
 
 _RELEASED = {
@@ -304,11 +291,11 @@ INPUTS: Mapping[type[Any], Callable[[MemberDraft, Any], None]] = {
     events.ConsumerRebalanceListenerCallbackCompletedEvent: MemberDraft.end_callback,
     events.StopFindCoordinatorOnCloseEvent: MemberDraft.stop_find_coordinator,
     events.CommitOnCloseEvent: MemberDraft.commit_on_close,
-    events.SyncCommitEvent: MemberDraft.sync_commit,
-    inputs.CoordinatorFound: MemberDraft.find_coordinator,
+    events.SyncCommitEvent: lambda draft, asked: draft.commit_called(asked.offsets),
+    inputs.CoordinatorFound: lambda draft, _: draft.learn(coordinator_known=True),
     inputs.CoordinatorLost: MemberDraft.lose_coordinator,
-    inputs.MetadataUpdated: MemberDraft.update_metadata,
-    inputs.MetadataFailed: MemberDraft.fail_metadata,
+    inputs.MetadataUpdated: lambda draft, given: draft.learn(metadata=given.names, metadata_moved=True),
+    inputs.MetadataFailed: lambda draft, given: draft.learn(metadata_error=given.error),
     inputs.CloseFlush: MemberDraft.close_flush,
 }
 """What each input does, beside a tick and an answer."""
