@@ -15,6 +15,7 @@ from models import classic_group, connect, consumer_group, mixed_group, replayed
 from fsm.check import Choice, Model, Violation, check
 from fsm.check.catalog import make_model
 from fsm.check.kafka.live import timed_replay
+from fsm.check.kafka.live.consumers import Abandoned
 from fsm.check.kafka.live.timed_replay import find_room
 from fsm.check.model import Action, Path
 from fsm.check.search import Search
@@ -329,3 +330,12 @@ def test_idle_steps_are_of_the_model_alone() -> None:
     assert (found.times_ms, found.woven.path) == ((), path)
     assert "a: poll" in found.timing.contradiction()
     assert find_room(path, [8_000], lambda _, __: None, {"a": Polls()}) is None
+
+
+def test_only_a_late_request_that_a_live_client_has_sent_arrives() -> None:
+    """Beside idle steps another one may have been abandoned than in the model: the path is not taken then."""
+    late = Abandoned()
+    late.add(["Heartbeat"])
+    assert late.take(lambda order: order == "JoinGroup") is None
+    assert late.take(lambda order: order == "Heartbeat") == (0, "Heartbeat")
+    assert late.take(lambda order: order == "Heartbeat") is None

@@ -79,16 +79,16 @@ class LiveBroker:
 
     def request(self, name: str, action: Action) -> None:
         """Handles a request of a client, or loses it together with the broker that handled it; nothing happens if the
-        live client has none in flight.
+        live client has no such request in flight.
         """
         client, late = self._clients[name], action.what == "receives late"
-        if not (client.late if late else client.out):
+        if late:
+            found = client.late.take(lambda one: self._is_same(one, action.message))
+        else:
+            found = (client.late.connection, client.out.pop(0)) if client.out else None
+        if found is None:
             return
-        connection, order = (
-            client.late.take(lambda one: self._is_same(one, action.message))
-            if late
-            else (client.late.connection, client.out.pop(0))
-        )
+        connection, order = found
         if action.what == "lost":
             self._fail_over(FAILS_OVER)
             client.back.append((order, FOUND if order == FIND else self._model.lost))

@@ -74,17 +74,15 @@ class Abandoned:
         """The number of the client's connection; another one follows when it abandons a request."""
         self._orders: list[tuple[int, Any]] = []
 
-    def __bool__(self) -> bool:
-        return bool(self._orders)
-
     def add(self, orders: Iterable[Any]) -> None:
         """Adds requests of the connection, which is closed, even without one."""
         self._orders += [(self.connection, order) for order in orders]
         self.connection += 1
 
-    def take(self, is_it: Callable[[Any], bool]) -> tuple[int, Any]:
-        """The connection of a request, and the request, which now arrives."""
-        return self._orders.pop(next(i for i, (_, order) in enumerate(self._orders) if is_it(order)))
+    def take(self, is_it: Callable[[Any], bool]) -> tuple[int, Any] | None:
+        """The connection of a request, and the request, which now arrives; None if there is none like it."""
+        at = next((i for i, (_, order) in enumerate(self._orders) if is_it(order)), None)
+        return None if at is None else self._orders.pop(at)
 
 
 class LiveMember:
