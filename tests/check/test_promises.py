@@ -12,17 +12,18 @@ from typing import Any
 
 import pytest
 from bugzoo.catalogue import explore
+from bugzoo.classic_groups import row
 from bugzoo.planting import Patches
 
 from fsm.check.kafka.classic.promises import LEADER_JOINS, NEVER_FALLS
 from fsm.check.kafka.consumer.compaction import SAYS_THE_SAME, TELLS
-from fsm.check.kafka.standing import GOES, LEAVES, STAYS
+from fsm.check.kafka.standing import GOES, LEAVES, OUTDATED, STAYS
 from fsm.check.kafka.targets import EVEN, STICKY
 from fsm.check.mutation import replace_function
 from fsm.coordinator import assignors as of_brokers
 from fsm.coordinator.classic import requests
 from fsm.coordinator.classic.draft import ClassicGroupDraft
-from fsm.coordinator.consumer import heartbeat, membership
+from fsm.coordinator.consumer import heartbeat, membership, reconciliation
 from fsm.coordinator.consumer.group_step import ConsumerGroupDraft
 from fsm.coordinator.migration import conversion
 from fsm.coordinator.model import consumer_group
@@ -30,10 +31,11 @@ from fsm.coordinator.model.step import Refused
 from fsm.member.classic import assignors as of_members
 from fsm.member.classic import decisions
 from fsm.member.classic.heartbeat import Heartbeats
-from fsm.member.consumer.effects import Effects
+from fsm.member.consumer.effects import Effects as ConsumerEffects
 from fsm.member.events import ListenerMethod
 from fsm.member.timers import NEVER
 from fsm.protocol.error_codes import ErrorCode
+from fsm.tables.classic_member import KEEP_MEMBER_ID, Effect, Event, State
 
 FOO = {"foo": 1}
 Case = tuple[str, str, dict[str, Any], tuple[str, ...], Callable[[], Patches]]
@@ -119,7 +121,7 @@ def what_is_lost_is_revoked() -> Patches:
     def remove(original: Any, member: Any, _method: Any, *what: Any) -> None:
         original(member, ListenerMethod.REVOKED, *what)
 
-    return [replace_function(Effects.enqueue_removed, remove)]
+    return [replace_function(ConsumerEffects.enqueue_removed, remove)]
 
 
 def a_changed_subscription_is_no_cause() -> Patches:
@@ -131,6 +133,46 @@ def a_failed_heartbeat_is_the_last() -> Patches:
         return replace(original(beats, *given), heartbeat_due_ms=NEVER)
 
     return [replace_function(Heartbeats.fail, fail)]
+
+
+def an_old_epoch_is_accepted() -> Patches:
+    def check(original: Any, member: Any, received: int, *rest: Any) -> None:
+        if received > member.current.epoch:
+            original(member, received, *rest)
+
+    return [replace_function(membership.check_epoch, check)]
+
+
+def an_old_generation_is_accepted() -> Patches:
+    def check(_original: Any, group: Any, body: Any) -> None:
+        requests.refuse_stranger(group, body.member_id, body.group_instance_id)
+
+    return [replace_function(requests._check_member, check)]
+
+
+def the_previous_epoch_stays() -> Patches:
+    def compute(original: Any, member: Any, *rest: Any) -> Any:
+        event, found = original(member, *rest)
+        return reconciliation.Decision(event, replace(found, previous_epoch=member.previous_epoch))
+
+    return [replace_function(reconciliation._compute, compute)]
+
+
+def a_static_member_leaves() -> Patches:
+    return [replace_function(decisions.decide_poll_timeout, lambda _original, _member: Event.POLL_TIMEOUT)]
+
+
+def a_member_keeps_its_id_as_it_leaves() -> Patches:
+    return row(State.STABLE, Event.POLL_TIMEOUT, Effect.SEND_LEAVE_GROUP, State.UNJOINED, *KEEP_MEMBER_ID)
+
+
+def a_heartbeat_starts_no_timer() -> Patches:
+    def send(original: Any, draft: Any, *purpose: Any) -> None:
+        due_ms = draft.heartbeat_due_ms
+        original(draft, *purpose)
+        draft.heartbeat_due_ms = due_ms
+
+    return [replace_function(ConsumerEffects.send_delta_heartbeat, send)]
 
 
 CASES: dict[str, Case] = {
@@ -156,6 +198,42 @@ CASES: dict[str, Case] = {
         {"topics": FOO},
         ("expire",),
         what_is_lost_is_revoked,
+    ),
+    "an old epoch": (
+        OUTDATED,
+        "consumer-group",
+        {"topics": FOO, "coordinator": "4.4.0"},
+        ("late",),
+        an_old_epoch_is_accepted,
+    ),
+    "an old generation": (OUTDATED, "classic-group", {"topics": FOO}, ("late",), an_old_generation_is_accepted),
+    "an older epoch before": (
+        "20 a member's last epoch is its previous one",
+        "consumer-group",
+        {},
+        (),
+        the_previous_epoch_stays,
+    ),
+    "a static leave": (
+        "a static member keeps its place unless it is asked to leave",
+        "classic-group",
+        {"topics": FOO, "static": True},
+        ("poll_timeout",),
+        a_static_member_leaves,
+    ),
+    "an id after a leave": (
+        "who has left has no member id",
+        "classic-group",
+        {"topics": FOO},
+        ("poll_timeout",),
+        a_member_keeps_its_id_as_it_leaves,
+    ),
+    "heartbeats without end": (
+        "a poll or a heartbeat starts its timer",
+        "consumer-group",
+        {"topics": FOO},
+        (),
+        a_heartbeat_starts_no_timer,
     ),
     "hears nothing more": (
         "no deadlock",

@@ -37,7 +37,8 @@ STAYS = "a member in good standing is not refused"
 FITS = "a group grows up to the limit of its type"
 FENCED = "who has lost its instance id is told so"
 UNDERSTOOD = "an error is one that its client knows"
-OF_STANDING = (GOES, LEAVES, STAYS, FITS, FENCED, UNDERSTOOD)
+OUTDATED = "a request of an earlier generation or epoch is refused"
+OF_STANDING = (GOES, LEAVES, STAYS, FITS, FENCED, UNDERSTOOD, OUTDATED)
 """The invariants of a step."""
 OF_CLASSIC_CLIENTS = frozenset(
     {
@@ -73,6 +74,8 @@ def find_broken(
     codes = {_error_of(one) for one in answers}
     if _stands_well(before, given, context) and not codes.isdisjoint(OUTCAST_OF_EITHER):
         yield STAYS
+    if _is_outdated(before, given) and codes <= {ErrorCode.NONE}:
+        yield OUTDATED
     if _has_lost_its_instance(before, given) and ErrorCode.FENCED_INSTANCE_ID not in codes:
         yield FENCED
     if not all(_is_known(before, given, one) for one in answers):
@@ -158,9 +161,28 @@ def _has_its_epoch(member: GroupMember, sent: ConsumerGroupHeartbeatRequest, con
         return False
     if epoch == JOIN_GROUP_MEMBER_EPOCH:
         return Choice.EPOCH_ZERO_ALWAYS_PASSES in context.dialect
-    owned = None if sent.topic_partitions is None else set(flatten(sent.topic_partitions))
-    lost_an_answer = epoch == now.previous_epoch and owned is not None and owned <= dict(now.assigned).keys()
-    return epoch == now.epoch or (epoch > 0 and lost_an_answer)
+    return epoch == now.epoch or _has_lost_an_answer(member, sent)
+
+
+def _has_lost_an_answer(member: GroupMember, sent: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether a heartbeat has the epoch before the member's, and lists nothing but what it is assigned."""
+    now, owned = member.current, sent.topic_partitions
+    is_previous = 0 < sent.member_epoch == now.previous_epoch
+    return is_previous and owned is not None and set(flatten(owned)) <= dict(now.assigned).keys()
+
+
+def _is_outdated(group: Group | None, given: Any) -> bool:
+    """Whether a member, under its own instance id, names a generation or epoch that is not its own any more."""
+    member: Any = None if group is None else group.members.by_id.get(getattr(given, "member_id", ""))
+    match given:
+        case ConsumerGroupHeartbeatRequest(member_epoch=epoch) if member is not None and epoch > 0:
+            is_own = isinstance(group, ClassicGroup) or epoch == member.epoch or _has_lost_an_answer(member, given)
+            return not is_own
+        case HeartbeatRequest(generation_id=generation) | SyncGroupRequest(generation_id=generation):
+            if isinstance(group, ClassicGroup) or member is None:
+                return member is not None and generation != getattr(group, "generation", generation)
+            return bool(member.is_classic and generation != member.epoch)
+    return False
 
 
 def _has_lost_its_instance(group: Group | None, given: Any) -> bool:

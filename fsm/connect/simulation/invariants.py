@@ -324,9 +324,9 @@ def broken_by_change(
 ) -> Iterator[str]:
     """What an input breaks that found these units running, and leaves those."""
     is_cooperative = version_of(before.protocol) > 0  # not as the worker believes
-    changes = is_cooperative and before.state in BETWEEN_ROUNDS and set(ran) != set(runs)
-    reacts = isinstance(given, Stop | ConfigTopicAdvanced) or (before.changes and not after.changes)
-    if changes and not reacts:
+    changed = {unit.connector for unit in {*ran} ^ {*runs}} if is_cooperative and before.state in BETWEEN_ROUNDS else ()
+    changes = (*before.changes, *given.changes) if isinstance(given, ConfigTopicAdvanced) else before.changes
+    if changed and not isinstance(given, Stop) and not changed <= {one.connector for one in changes}:
         yield "W5 between rounds nothing starts or stops by itself"
     has_settled = before.state not in SETTLED and after.state in SETTLED and not after.is_cooperative
     if has_settled and Rule.EAGER_STEP_STOPS in after.config.profile and not set(runs) <= {*after.holds}:

@@ -328,6 +328,12 @@ def _place(member: GroupMember) -> str:
     return member.instance_id or member.member_id
 
 
+def _remembers_its_epoch(at: Moment) -> bool:
+    """It is accepted once more if the answer with the new one is lost."""
+    moved = ((old.current, new.current) for old, new in at.moved if new.epoch > old.epoch > 0)
+    return all(new.previous_epoch == old.epoch for old, new in moved)
+
+
 def _targets_stay(at: Moment) -> bool:
     if at.before is None or at.target_epoch != at.before.target_epoch:
         return True
@@ -429,6 +435,7 @@ OF_STEPS: tuple[Invariant, ...] = (
     ("17 who revokes has a deadline", _revoking_has_a_deadline),
     ("19 the target's time is past", _target_time),
     ("20 epochs never fall", _epochs_never_fall),
+    ("20 a member's last epoch is its previous one", _remembers_its_epoch),
     ("21 a request bumps once at most", _one_bump_at_most),
     ("33 whoever goes bumps the group epoch", _whoever_goes_bumps),
     ("22 targets change with their epoch", _targets_stay),

@@ -12,9 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fsm.member.classic.decisions import find_commit_error
-from fsm.member.classic.state import ClassicAnswered, ClassicEffect, ClassicMember, UnsentClassicRequest
+from fsm.member.classic.state import ClassicAnswered, ClassicEffect, ClassicMember, Close, UnsentClassicRequest
 from fsm.member.effects import Enqueued
-from fsm.member.events import ListenerMethod, PartitionsAssignedEvent, PartitionsRemovedEvent, UnsubscribeEvent
+from fsm.member.events import (
+    GroupMembershipOperation,
+    ListenerMethod,
+    PartitionsAssignedEvent,
+    PartitionsRemovedEvent,
+    UnsubscribeEvent,
+)
 from fsm.member.inputs import Tick
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
@@ -148,6 +154,28 @@ def _says_that_it_leaves(at: ObservedStep) -> bool:
     return not may_say or bool(at.list_sent(LeaveGroupRequest))
 
 
+def _stays_if_static(at: ObservedStep) -> bool:
+    """A static member keeps its place as it goes, unless close() is asked to leave."""
+    closing = at.after.closing or at.before.closing
+    asked = closing is not None and closing.operation is GroupMembershipOperation.LEAVE_GROUP
+    return asked or not at.before.config.is_static or not at.list_sent(LeaveGroupRequest)
+
+
+def _has_no_id_once_it_has_left(at: ObservedStep) -> bool:
+    return not at.list_sent(LeaveGroupRequest) or at.after.generation.member_id == UNKNOWN_MEMBER_ID
+
+
+def _commits_first(at: ObservedStep) -> bool:
+    """A stable member that commits automatically has done so before it joins again, or does as it closes."""
+    was, now = at.before, at.after
+    consumed = {one for one, _ in now.consumed}.intersection(was.owned, now.owned)
+    if was.state is not State.STABLE or not was.config.enable_auto_commit or not was.coordinator_known or not consumed:
+        return True
+    if isinstance(at.given, Close):
+        return bool(at.list_sent(OffsetCommitRequest))
+    return was.commit is not None or now.prepare_needed or not was.prepare_needed
+
+
 def _closes_with_a_leave(at: ObservedStep) -> bool:
     """A dynamic member whose coordinator is known has left as close() ends, unless its last callback raised."""
     closing, now = at.after.closing, at.after
@@ -217,6 +245,9 @@ INVARIANTS: tuple[tuple[str, Callable[[ObservedStep], bool]], ...] = (
     ("a request names its member", _names_itself),
     ("a dynamic member says that it leaves", _says_that_it_leaves),
     ("a dynamic member has left as its close ends", _closes_with_a_leave),
+    ("a static member keeps its place unless it is asked to leave", _stays_if_static),
+    ("who has left has no member id", _has_no_id_once_it_has_left),
+    ("an automatic commit comes before partitions are given up", _commits_first),
     ("a member asks to join or to sync and not both", _asks_one_thing_at_a_time),
     ("what is assigned belongs to a generation", _assigns_in_a_generation),
     ("what is assigned is subscribed to", _assigns_what_is_subscribed),

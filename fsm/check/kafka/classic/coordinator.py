@@ -20,6 +20,7 @@ from fsm.check.kafka.consumer.coordinator import MOVES, Broker, CoordinatorModel
 from fsm.check.kafka.consumer.member import LIVES
 from fsm.check.kafka.descriptions import list_partitions
 from fsm.check.kafka.looks import OF_CLASSIC, OF_CONSUMERS, look_at_group
+from fsm.check.kafka.standing import STAYS
 from fsm.check.kafka.topics import Topics, mask
 from fsm.check.model import Choice, Look, Received, Step
 from fsm.coordinator import coordinator as broker
@@ -34,7 +35,9 @@ from fsm.coordinator.model.step import Step as CoordinatorStep
 from fsm.coordinator.model.timers import Deadlines, TimerKind
 from fsm.coordinator.storage.load import keep_stored
 from fsm.coordinator.storage.replay import replay
+from fsm.member.classic.invariants import OUTCAST
 from fsm.protocol.consumer_protocol import decode_subscription
+from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     DISCONNECTED,
     TIMED_OUT,
@@ -162,7 +165,10 @@ class AnyCoordinator(CoordinatorModel):
         context, after = self.context_of(at), self.note(at, loaded)
         stored, read, logged = (one.groups.get(GROUP) for one in (self.find_stored(at), loaded.state, after.log))
         ended = [(one.sender, (one.order, body)) for one, body in end_delayed(_group(at), how, context) if not one.late]
-        return Step(after, ended, [*find_lost(stored, read, logged, context)])
+        broken = [*find_lost(stored, read, logged, context)]
+        if not OUTCAST.isdisjoint(getattr(body, "error_code", ErrorCode.NONE) for _, (_, body) in ended):
+            broken.append(STAYS)
+        return Step(after, ended, broken)
 
     def make_step(
         self, before: Broker, done: CoordinatorStep[Coordinator], around: Broker | None = None, **_: Any

@@ -19,6 +19,7 @@ from fsm.check.kafka.consumer.coordinator import ASKED_OF_REQUESTS, CoordinatorM
 from fsm.check.kafka.consumer.member import LIVES, ConsumerModel, Setting, id_of
 from fsm.check.kafka.consumer.shell import (
     COMMITS_AS_ITSELF,
+    COMMITS_FIRST,
     JOINS_EMPTY,
     KEEPS_EPOCH,
     LEAVES,
@@ -27,6 +28,7 @@ from fsm.check.kafka.consumer.shell import (
     LEFT_FOR_GOOD,
     ONE_AWAITED,
     ONE_HEARTBEAT,
+    STARTS_TIMER,
     select_invariants,
 )
 from fsm.check.kafka.descriptions import count_omitted, describe_message, is_consumer_join
@@ -233,6 +235,7 @@ def list_asked_of_members(dialects: Sequence[MemberDialect]) -> Iterator[str]:
             yield f"{one.name} {one.statement}"
     yield from [JOINS_EMPTY] if any(Choice.JOIN_AFTER_RELEASES in one for one in dialects) else []
     yield from (KEEPS_EPOCH, ONE_HEARTBEAT, ONE_AWAITED, COMMITS_AS_ITSELF, LEAVES, LEAVES_AT_ONCE)
+    yield from (COMMITS_FIRST, STARTS_TIMER)
     yield from (LEAVES_FOR_A_WHILE, LEFT_FOR_GOOD)
     yield from OF_APPLICATIONS
 

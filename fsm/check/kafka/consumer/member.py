@@ -34,7 +34,7 @@ from fsm.check.kafka.application import (
     choices_of_process,
     positions,
 )
-from fsm.check.kafka.consumer.shell import JOINS_EMPTY, LEAVES, LEFT_FOR_GOOD, Consumer, Shell
+from fsm.check.kafka.consumer.shell import COMMITS_FIRST, JOINS_EMPTY, LEAVES, LEFT_FOR_GOOD, Consumer, Shell
 from fsm.check.kafka.descriptions import describe_application
 from fsm.check.kafka.looks import look_at_consumer
 from fsm.check.kafka.topics import ANEW, ASKS, CLUSTER, RECREATED, Topics, mask
@@ -325,6 +325,7 @@ class ConsumerModel(MemberModel):
         broken = [*shell.broken]
         if using and calling is None and app in SUBSCRIBED and joins_empty(shell.member):
             broken.append(JOINS_EMPTY)
+        broken += [] if shell.has_committed or not owes_commit(consumer.member, given) else [COMMITS_FIRST]
         broken += [LEFT_FOR_GOOD] if app is App.LEFT and stays_subscribed(shell.member) else []
         after = Consumer(
             _timeless(shell.member),
@@ -373,6 +374,13 @@ def _let_pass(consumer: Consumer, given: Any) -> Consumer:
 def joins_empty(member: Member) -> bool:
     """Whether a member is joining and waited for the callbacks of its previous membership."""
     return member.state is State.JOINING and Rule.JOIN_AFTER_RELEASES in member.settings.choices
+
+
+def owes_commit(member: Member, given: Any) -> bool:
+    """Whether a member of a group closes that has consumed what it commits automatically."""
+    consumed = {p for p, _ in member.auto_commit.consumed}
+    may_commit = member.settings.config.enable_auto_commit and member.client.coordinator_known and member.epoch > 0
+    return given == "closes" and may_commit and not consumed.isdisjoint(member.ownership.owned)
 
 
 def stays_subscribed(member: Member) -> bool:

@@ -9,14 +9,16 @@ from typing import NamedTuple
 from fsm.check.kafka.application import FAR, NOW, App, Driven
 from fsm.check.kafka.descriptions import Seen
 from fsm.coordinator.model.consumer_group import LEAVE_GROUP_MEMBER_EPOCH, LEAVE_GROUP_STATIC_MEMBER_EPOCH
-from fsm.member.consumer.decisions import SILENT, remains
+from fsm.member.consumer.decisions import SILENT, list_recreated, remains
 from fsm.member.consumer.invariants import INVARIANTS, Invariant, Status, find_broken
 from fsm.member.consumer.predicates import ObservedStep
-from fsm.member.consumer.state import Member
+from fsm.member.consumer.state import Member, Origin
 from fsm.member.consumer.step import Step as Done
+from fsm.member.dialect.choices import Choice
 from fsm.member.dialect.dialect import Dialect
 from fsm.member.effects import MemberEffect, UnsentRequest
 from fsm.member.events import (
+    AsyncPollEvent,
     BackgroundEvent,
     GroupMembershipOperation,
     LeaveGroupOnCloseEvent,
@@ -39,6 +41,8 @@ JOINS_EMPTY = "a joining member uses no partition"
 ONE_HEARTBEAT = "a step sends at most one heartbeat"
 ONE_AWAITED = "no heartbeat but a leave is sent while another one is awaited"
 COMMITS_AS_ITSELF = "a commit names its member"
+COMMITS_FIRST = "an automatic commit comes before partitions are given up"
+STARTS_TIMER = "a poll or a heartbeat starts its timer"
 COMMIT, CALL_BACK, LEAVE = "commit", "callback", "leave"
 """The phases of close(): what it waits for."""
 
@@ -107,6 +111,11 @@ class Shell(ConsumerMember, Driven):
         return self.member.state in SILENT or any(body.member_epoch < 0 for body in bodies)
 
     @property
+    def has_committed(self) -> bool:
+        """Whether a commit was sent in this step."""
+        return any(isinstance(one.body, OffsetCommitRequest) for one in self.sent)
+
+    @property
     def closing(self) -> str:
         """What close() waits for; empty before it begins."""
         if self._closing is None:
@@ -127,6 +136,8 @@ class Shell(ConsumerMember, Driven):
             self.broken += [] if _awaits_one(at) else [ONE_AWAITED]
             self.broken += [] if _commits_as_itself(at) else [COMMITS_AS_ITSELF]
             self.broken += [] if _leaves_for_a_while(at) else [LEAVES_FOR_A_WHILE]
+            self.broken += [] if _commits_first(at) else [COMMITS_FIRST]
+        self.broken += [] if _starts_its_timer(at) else [STARTS_TIMER]
 
 
 def _ask_leave(at: ObservedStep) -> list[str]:
@@ -160,6 +171,33 @@ def _commits_as_itself(at: ObservedStep) -> bool:
     """Whether each commit that is sent has the member's id."""
     sent = (one.body for one in at.done.effects if isinstance(one, UnsentRequest))
     return all(body.member_id == at.after.member_id for body in sent if isinstance(body, OffsetCommitRequest))
+
+
+def _commits_first(at: ObservedStep) -> bool:
+    """Whether a member that commits automatically has done so as a run asks for its revoked callback, or does as it
+    unsubscribes.
+    """
+    was, choices = at.before, at.before.settings.choices
+    consumed = {p for p, _ in at.after.auto_commit.consumed if p[0] not in list_recreated(was)}
+    if not was.settings.config.enable_auto_commit or consumed.isdisjoint(was.ownership.owned):
+        return True
+    if isinstance(at.given, UnsubscribeEvent) and Choice.COMMIT_ON_UNSUBSCRIBE in choices:
+        return not was.client.coordinator_known or _commits(at)
+    revokes = {a for a in at.after.awaited if a.origin is Origin.RUN_REVOKED}.difference(was.awaited)
+    return not revokes or was.commit is not None
+
+
+def _commits(at: ObservedStep) -> bool:
+    return any(isinstance(one, UnsentRequest) and isinstance(one.body, OffsetCommitRequest) for one in at.done.effects)
+
+
+def _starts_its_timer(at: ObservedStep) -> bool:
+    """Whether a poll starts the poll timer, and a heartbeat that of heartbeats."""
+    now = at.after
+    if isinstance(at.given, AsyncPollEvent) and at.before.client.metadata_error is None:
+        return now.poll_due_ms > NOW
+    beats = now.heartbeat_interval_ms > 0 and any(epoch >= 0 for epoch in _list_epochs(at))
+    return not beats or now.heartbeat_due_ms > NOW
 
 
 def _leaves_for_a_while(at: ObservedStep) -> bool:
