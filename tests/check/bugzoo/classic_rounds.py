@@ -20,7 +20,7 @@ from fsm.member.events import KafkaError
 from fsm.protocol.assignment import without
 from fsm.protocol.consumer_protocol import decode_assignment
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.messages import HeartbeatRequest, HeartbeatResponse
+from fsm.protocol.messages import HeartbeatRequest, HeartbeatResponse, TransportFailure
 from fsm.tables.classic_member import KEEP_MEMBER_ID, Effect, Event, State
 
 # A callback or a commit that fails
@@ -217,3 +217,48 @@ def who_waits_has_to_send_heartbeats() -> Patches:
         return original(group, who)
 
     return [replace_function(timers._heartbeat_missing, missing)]
+
+
+# Another coordinator, an answer that is lost, a broker that has moved
+
+
+@plant("KAFKA-16148")
+def who_waits_is_not_told_of_a_move() -> Patches:
+    answers = (ClassicGroupDraft.answer_joins_not_coordinator, ClassicGroupDraft.answer_syncs_not_coordinator)
+    return [replace_function(one, lambda _original, _draft: None) for one in answers]
+
+
+@plant("KAFKA-8386")
+def whoever_waits_at_a_dead_group_is_unknown() -> Patches:
+    def joins(_original: Any, draft: Any) -> None:
+        draft._refuse_joins(ErrorCode.UNKNOWN_MEMBER_ID)
+
+    def syncs(_original: Any, draft: Any) -> None:
+        draft._refuse_syncs(ErrorCode.UNKNOWN_MEMBER_ID)
+
+    return [
+        replace_function(ClassicGroupDraft.answer_joins_not_coordinator, joins),
+        replace_function(ClassicGroupDraft.answer_syncs_not_coordinator, syncs),
+    ]
+
+
+@plant("KAFKA-2677")
+def a_sync_that_fails_is_awaited() -> Patches:
+    def receive(original: Any, member: Any, given: Any) -> None:
+        if not isinstance(given.answer, TransportFailure):
+            original(member, given)
+
+    return [replace_function(Effects.receive_sync, receive)]
+
+
+@plant("KAFKA-5277")
+def claims_what_it_was_assigned_last() -> Patches:
+    """The assignor remembers the assignment, and the member has lost it since."""
+
+    def subscribe(original: Any, member: Any, assignor: Any) -> Any:
+        owned, member.owned = member.owned, member.assigned
+        found = original(member, assignor)
+        member.owned = owned
+        return found
+
+    return [replace_function(Effects._subscription, subscribe)]

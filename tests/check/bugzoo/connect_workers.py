@@ -185,3 +185,14 @@ def tasks_begin_with_the_first_worker_again() -> Patches:
         return {who: tuple(one for taker, one in dealt if taker == who) for who in order}
 
     return [replace_function(leader.assign_eagerly, assign)]
+
+
+@plant("kafka-PR-7097")
+def all_tasks_are_reconfigured() -> Patches:
+    """New configs for the tasks of one connector stop those of all connectors."""
+
+    def stop(original: Any, worker: Any) -> None:
+        worker.connectors = tuple(sorted({unit.connector for unit in worker.holds}))
+        original(worker)
+
+    return [replace_function(WorkerDraft.stop_reconfigured_tasks, stop)]

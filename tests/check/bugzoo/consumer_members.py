@@ -596,3 +596,40 @@ def who_may_not_wait_does_not_leave() -> Patches:
             yield from original(shell, operation)
 
     return [replace_function(ConsumerMember._end_membership, end)]
+
+
+# What is committed, and when a timer begins
+
+
+@plant("KAFKA-15327")
+def closes_without_a_commit() -> Patches:
+    def close(_original: Any, shell: ConsumerMember, operation: Any, _positions: Any) -> Any:
+        yield from shell._end_membership(operation)
+
+    return [replace_function(ConsumerMember._close, close)]
+
+
+@plant("KAFKA-16026")
+def polls_do_not_reach_the_background() -> Patches:
+    """The poll timer runs on, though the application polls."""
+
+    def poll(original: Any, draft: Any, asked: Any) -> None:
+        due_ms = draft.poll_due_ms
+        original(draft, asked)
+        draft.poll_due_ms = due_ms
+
+    return [replace_function(MemberDraft.poll, poll)]
+
+
+@plant("KAFKA-16984")
+def a_leave_ends_as_it_is_sent() -> Patches:
+    sent = (Effect.SEND_LEAVE_HEARTBEAT, State.UNSUBSCRIBED, Effect.COMPLETE_LEAVE)
+    return row(State.LEAVING, Event.LEAVE_SENT, *sent)
+
+
+@plant("Dekaf-3339")
+def a_join_that_fails_is_fatal() -> Patches:
+    def decide(original: Any, member: Member, failure: Any) -> Event:
+        return Event.ERR_FATAL if member.state is State.JOINING else original(member, failure)
+
+    return [replace_function(decisions.decide_failure, decide)]

@@ -331,3 +331,32 @@ def a_classic_member_has_an_epoch() -> Patches:
         return Refused(ErrorCode.STALE_MEMBER_EPOCH, f"epoch {epoch}, but {member.member_id} is at {member.epoch}")
 
     return [replace_function(offsets._stale, stale)]
+
+
+@plant("KAFKA-20268")
+def a_group_begins_with_epoch_zero() -> Patches:
+    """Who joins before the first target is computed gets epoch 0, that of members that join."""
+
+    def begin(original: Any, group_id: str, dialect: Any) -> ConsumerGroup:
+        group: ConsumerGroup = original(group_id, dialect)
+        return replace(group, epoch=0, target_epoch=0)
+
+    def is_due(original: Any, group: Any, group_epoch: int, context: Context) -> bool:
+        return group_epoch > 1 and bool(original(group, group_epoch, context))
+
+    return [
+        replace_function(consumer_group.new_group, begin),
+        replace_function(member_update.is_target_due, is_due),
+    ]
+
+
+@plant("KAFKA-4704")
+def a_group_with_offsets_has_no_end() -> Patches:
+    """A replay fails on the tombstone of a classic group whose offsets it has read."""
+
+    def take(original: Any, found: Any, group_id: str, value: Any) -> None:
+        if value is None and found.state.offsets.get(group_id):
+            raise ValueError("unexpected unload of a group")
+        original(found, group_id, value)
+
+    return [replace_function(_Replay._take_classic, take)]

@@ -24,6 +24,7 @@ from fsm.member.classic.step import ClassicMemberDraft
 from fsm.member.consumer import decisions
 from fsm.member.events import ListenerMethod
 from fsm.member.timers import NEVER
+from fsm.protocol.assignment import partitions
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import HeartbeatRequest, SyncGroupRequest
 from fsm.tables.classic_group import TABLE as GROUP
@@ -282,3 +283,61 @@ def whoever_lost_its_instance_id_is_unknown() -> Patches:
         return original(group, member_id, instance_id)
 
     return [replace_function(membership.find_holder, find)]
+
+
+# Rounds of classic members, and the revocations of KIP-848
+
+
+@plant("kafkajs-550")
+def an_empty_assignment_cannot_be_read() -> Patches:
+    def adopt(original: Any, member: Any, answer: Any) -> Event:
+        event: Event = original(member, answer)
+        return event if member.assigned else Event.SYNC_FATAL
+
+    return [replace_function(Effects._adopt_assignment, adopt)]
+
+
+@plant("sarama-6750d926")
+def the_first_member_counts_twice() -> Patches:
+    def assign(_original: Any, members: Any, counts: Any) -> Any:
+        given: dict[str, list[Any]] = {candidate.member_id: [] for candidate in members}
+        takers = [min(members), *sorted(members)]
+        for topic, count in counts:
+            for number in range(count):
+                given[takers[number * len(takers) // count].member_id].append((topic, number))
+        return {who: partitions(mine) for who, mine in given.items()}
+
+    return [replace_function(assignors.assign_range, assign)]
+
+
+@plant("sarama-3688")
+def joins_again_without_a_commit() -> Patches:
+    return [replace_function(ClassicMemberDraft._commit_is_over, lambda _original, _member: True)]
+
+
+@plant("librdkafka-2631")
+def who_is_unknown_goes_on() -> Patches:
+    def decide(original: Any, member: Any, sent: Any, answer: Any) -> Event | None:
+        event: Event | None = original(member, sent, answer)
+        return None if event is Event.HEARTBEAT_UNKNOWN_MEMBER_ID else event
+
+    return [replace_function(classic.decide_heartbeat, decide)]
+
+
+@plant("node-rdkafka-1144")
+def a_cooperative_close_hears_of_no_callback() -> Patches:
+    def end(original: Any, member: Any, given: Any) -> None:
+        if member.closing is None or not member.config.is_cooperative:
+            original(member, given)
+
+    return [replace_function(ClassicMemberDraft.end_callback, end)]
+
+
+@plant("kfake-007d8635")
+def who_revokes_moves_on_to_the_target() -> Patches:
+    """A member that has not revoked yet is reconciled as any other one."""
+
+    def reconcile(_original: Any, member: Any, given: Any) -> Any:
+        return reconciliation._compute(member, given, member.epoch)
+
+    return [replace_function(reconciliation._reconcile_unrevoked, reconcile)]
