@@ -12,7 +12,7 @@ import pytest
 import recordings
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from patience import PATIENCE_S
+from patience import PATIENCE_S, wait_until
 
 from fsm import cli
 from fsm.audit.live.changes import from_json, standing
@@ -89,6 +89,7 @@ def test_a_topic_that_carries_logs(bootstrap: str, tmp_path: Path, capsys: pytes
     expected = sorted(one.summary for one in audit_files(folder.iterdir()).findings)
     assert found(out) == expected
     admin.delete_topics(["logs"])["logs"].result(PATIENCE_S)
+    wait_until(lambda: "logs" not in admin.list_topics(timeout=PATIENCE_S).topics)  # the broker's metadata may be late
     capsys.readouterr()
     assert cli.main(command) == 2
     assert "there is no such topic" in capsys.readouterr().err
