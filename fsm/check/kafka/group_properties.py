@@ -24,7 +24,9 @@ class GroupProperties:
 
     def __init__(self, names: Sequence[str], known: Topics, *, resubscribes: bool = False) -> None:
         """`resubscribes` if not all members always subscribe to all topics."""
-        self.names, self.known, self.resubscribes = names, known, resubscribes
+        self.names, self.resubscribes = names, resubscribes
+        # No `Topics`, which has a cache: properties are pickled for tasks of Spark.
+        self._changes, self._first, self._anew = known.change, known.everything(()), known.anew
 
     def everything(self, view: View) -> Integers | int:
         """The mask of all subscribed partitions in each state."""
@@ -35,7 +37,7 @@ class GroupProperties:
         return reduce(or_, wanted) & found
 
     def _existing(self, view: View) -> Integers | int:
-        return view.of(CLUSTER, "everything") if self.known.change else self.known.everything(())
+        return view.of(CLUSTER, "everything") if self._changes else self._first
 
     def properties(self) -> list[Property]:
         """The properties of every state."""
@@ -158,8 +160,7 @@ class GroupProperties:
 
     def uses_anew(self, view: View) -> Mask:
         """Whether a member uses partitions of a recreated topic that it was assigned under the old id."""
-        anew = self.known.anew
-        return self._any(lambda name: (view.of(name, "uses") & ~view.of(BROKER, f"holds {name}") & anew) != 0)
+        return self._any(lambda name: (view.of(name, "uses") & ~view.of(BROKER, f"holds {name}") & self._anew) != 0)
 
     def restarts_twice(self, view: View) -> Mask:
         """Whether a second process of the same or another consumer has started again: most states lie beyond."""
