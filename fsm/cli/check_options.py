@@ -23,17 +23,19 @@ ENGINES = ("memory", "disk", "spark")
 GROUPS = {
     "consumer-group": (
         "members", "topics", "client", "coordinator", "static", "commits", "pattern", "client_pattern",
-        "assignment_interval", "search", "topic_changes", "compaction", "equivariant",
+        "assignment_interval", "search", "topic_changes", "compaction", "loading", "equivariant",
     ),
     "classic-group": (
         "members", "topics", "protocol", "client", "coordinator", "static", "commits", "search", "topic_changes",
-        "compaction", "max_size",
+        "compaction", "loading", "max_size",
     ),
     "mixed-group": (
         "members", "classic", "topics", "protocol", "policy", "client", "coordinator", "static", "commits", "pattern",
-        "assignment_interval", "search", "compaction",
+        "assignment_interval", "search", "compaction", "loading",
     ),
-    "connect": ("members", "connectors", "protocol", "delay", "coordinator", "profile", "scenario", "settled"),
+    "connect": (
+        "members", "connectors", "protocol", "delay", "coordinator", "profile", "scenario", "settled", "loading",
+    ),
 }
 # fmt: on
 """Models of Kafka's groups, with their options."""
@@ -85,6 +87,11 @@ def _add_what_they_do(group: Any) -> None:
     option("--topic-changes", action="store_true", help="topics can be created, extended, deleted and recreated")
     option("--equivariant", action="store_true", help="assignments do not depend on member ids, as --symmetry needs")
     option("--compaction", action="store_true", help="after a failover the log may have been compacted")
+    option(
+        "--loading",
+        action="store_true",
+        help="after a failover the coordinator refuses requests until it has loaded its log",
+    )
     option("--max-size", type=at_least(1), metavar="N", help="group.max.size (no limit)")
 
 

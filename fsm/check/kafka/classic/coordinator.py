@@ -78,17 +78,17 @@ class AnyCoordinator(CoordinatorModel):
         context: Context,
         *,
         converts: bool = False,
-        moves: bool = False,
-        compacts: bool = False,
+        **options: bool,
     ) -> None:
         """A client that `converts` may use either protocol; its ids are then numbered by process."""
-        super().__init__(names, known, context, moves=moves, compacts=compacts)
+        super().__init__(names, known, context, **options)
         self.converts, self.tables = converts, (*OF_CLASSIC, *(OF_CONSUMERS if converts else ()))
 
     def features(self) -> dict[str, Any]:
         """The membership, epochs and partitions of each client's newest member."""
         features: dict[str, Any] = {
             "rests": rests,
+            "loads": lambda at: at.loading,
             "forgotten": lambda at: _group(at) is None and at.log.groups.get(GROUP) is not None,
             "consumer": lambda at: isinstance(_group(at), ConsumerGroup),
             "all classic": lambda at: is_all_classic(_group(at)),
@@ -131,11 +131,9 @@ class AnyCoordinator(CoordinatorModel):
         """The assignment in a SyncGroup response, as text."""
         return list_partitions(read_partitions(assignment))
 
-    def choices(self, at: Broker) -> Iterable[Choice]:
+    def choices_of_group(self, at: Broker) -> Iterable[Choice]:
         group = _group(at)
-        if isinstance(group, ClassicGroup):
-            yield from _classic_timers(group)
-        yield from super().choices(at)
+        return _classic_timers(group) if isinstance(group, ClassicGroup) else super().choices_of_group(at)
 
     def shorten(self, who: str) -> str:
         return _short(who)
@@ -205,14 +203,15 @@ class AnyCoordinator(CoordinatorModel):
         group = _group(at)
         if group is None:
             return "no group"
+        loads = "; still loads" if at.loading else ""
         if isinstance(group, ConsumerGroup):
-            return self.describe_group(group, sorted(group.members))
+            return self.describe_group(group, sorted(group.members)) + loads
         texts = (
             f"{_short(who)} {'waits' if who in {*group.delayed_joins, *group.delayed_syncs} else 'has'}"
             f"{'' if who in group.delayed_joins else ' ' + self.tell_assignment(group.members[who].assignment)}"
             for who in sorted(group.members)
         )
-        return "; ".join((f"{group.state.name}, generation {group.generation}", *texts))
+        return "; ".join((f"{group.state.name}, generation {group.generation}", *texts)) + loads
 
     def timeless(self, state: Coordinator, *, has_interval: bool) -> Coordinator:
         """The coordinator with its timers in a fixed order, and without instants."""

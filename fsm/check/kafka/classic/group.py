@@ -93,13 +93,14 @@ def classic_group(
     search: bool = False,
     topic_changes: bool = False,
     compaction: bool = False,
+    loading: bool = False,
     max_size: int = UNLIMITED,
 ) -> Model:
     """Members of the classic protocol and their coordinator.
 
-    `protocol` is of all, or of one each, and so is `client`, the dialect of the members; `search`, `topic_changes` and
-    `compaction` are as in `consumer_group`; `max_size` is group.max.size. Raises `InputError` for too many members or
-    partitions, and for an unknown protocol.
+    `protocol` is of all, or of one each, and so is `client`, the dialect of the members; `search`, `topic_changes`,
+    `compaction` and `loading` are as in `consumer_group`; `max_size` is group.max.size. Raises `InputError` for too
+    many members or partitions, and for an unknown protocol.
     """
     known = Topics(topics, change=topic_changes)
     names = choose_names(members)
@@ -122,7 +123,7 @@ def classic_group(
     }
     settings = replace(CLASSIC_SETTINGS, group_max_size=max_size)
     context = Context(NOW, rules_of(coordinator), settings, known.image(()))
-    hub = AnyCoordinator(names, known, context, moves=search, compacts=compaction)
+    hub = AnyCoordinator(names, known, context, moves=search, compacts=compaction, loads=loading)
     learns = Choice.OUTDATED_REBALANCES in context.dialect
     receivers = [*([BROKER] if learns else []), *names]
     wires = list_wires(names, known, context.dialect, describe, FEATURES)
@@ -134,6 +135,7 @@ def classic_group(
             "with a search for the coordinator": search,
             "with changes of topics": topic_changes,
             "with compaction": compaction,
+            "with a coordinator that loads": loading,
             f"group.max.size {max_size}": max_size < UNLIMITED,
         }
     )
@@ -146,7 +148,12 @@ def classic_group(
         asked.properties(),
         asked.goal(),
         asked.conditions(),
-        {"interrupted": asked.keeps_too_long, "late_join": asked.joins_late, "restarts": asked.restarts_twice},
+        {
+            "interrupted": asked.keeps_too_long,
+            "late_join": asked.joins_late,
+            "restarts": asked.restarts_twice,
+            **({"loading": asked.syncs_too_early} if loading else {}),
+        },
         kinds,
         replay=lambda path: find_times(path, partial(make_replay, models.values(), hub), models),
         asked_of_steps=(*ASKED_OF_STEPS, *OF_APPLICATIONS, *ASKED_OF_MEMBERS, *([SAYS_THE_SAME] if compaction else [])),
@@ -168,6 +175,11 @@ def strategies_of(protocol: str, members: int) -> list[tuple[ClientAssignor, ...
 def speaking(queue: Queue) -> int:
     """The ids, as bits, in requests in flight, or in answers that create ids."""
     return reduce(or_, map(_id_bit, queue.line), 0)
+
+
+def count_syncs(queue: Queue) -> int:
+    """The number of SyncGroup requests in flight."""
+    return sum(isinstance(getattr(message, "body", None), SyncGroupRequest) for message in queue.line)
 
 
 def _is_classic_join(message: Any) -> bool:
@@ -193,6 +205,7 @@ FEATURES: Mapping[str, Callable[[Queue], int]] = {
     "late joins": lambda queue: sum(map(_is_first_join, queue.late)),
     "late consumer joins": lambda queue: sum(map(is_consumer_join, queue.late)),
     "classic joins": lambda queue: sum(map(_is_classic_join, queue.line)),
+    "syncs": count_syncs,
 }
 """Features of a wire with messages of classic members."""
 
@@ -218,6 +231,11 @@ class ClassicGroupProperties(GroupProperties):
     def joins_late(self, view: View) -> Mask:
         """Whether an abandoned join without a member id is in flight: a static member's fences its next process."""
         return self._any(lambda name: view.on(name, BROKER, "late joins") > 0)
+
+    def syncs_too_early(self, view: View) -> Mask:
+        """Whether a SyncGroup comes to a coordinator that loads: COORDINATOR_LOAD_IN_PROGRESS ends its client."""
+        found: Mask = (view.of(BROKER, "loads") == 1) & self._any(lambda name: view.on(name, BROKER, "syncs") > 0)
+        return found
 
     def keeps_too_long(self, view: View) -> Mask:
         """Whether an eager member that was interrupted in its revoked callback joins with what it was to give up."""

@@ -16,7 +16,13 @@ import numpy as np
 
 from fsm.check.kafka.application import BROKER, GROUP, NOW
 from fsm.check.kafka.classic.coordinator import AnyCoordinator
-from fsm.check.kafka.classic.group import CLASSIC_SETTINGS, ClassicGroupProperties, describe_request, speaking
+from fsm.check.kafka.classic.group import (
+    CLASSIC_SETTINGS,
+    ClassicGroupProperties,
+    count_syncs,
+    describe_request,
+    speaking,
+)
 from fsm.check.kafka.classic.promises import ASKED_OF_STEPS as ASKED_OF_GROUP
 from fsm.check.kafka.connect.process import Order, list_units
 from fsm.check.kafka.connect.replay import replay
@@ -74,12 +80,14 @@ def connect(
     profile: str = SHIPPED.name,
     scenario: str = "",
     settled: bool = False,
+    loading: bool = False,
 ) -> Model:
     """Workers, connectors with their numbers of tasks, and `scheduled.rebalance.max.delay.ms`.
 
     It begins with workers that are not started, or, `settled`, with all of them started and the first one leading. A
     scenario is also settled, and has its own three workers and connectors. Workers may have one protocol each
-    (`sessioned,eager`). Raises `InputError` for too many workers, for an unknown protocol, profile or scenario.
+    (`sessioned,eager`); `loading` is as in `consumer_group`. Raises `InputError` for too many workers, for an unknown
+    protocol, profile or scenario.
     """
     chosen = scenario_of(scenario) if scenario else Scenario(NAMES[:members] if settled else "", {})
     members, connectors = (3, CONNECTORS) if scenario else (members, connectors)
@@ -97,14 +105,15 @@ def connect(
         for name, version in zip(names, protocols, strict=True)
     ]
     context = Context(NOW, coordinator_dialect(coordinator), CLASSIC_SETTINGS)
-    hub, asked = _Coordinator(names, NO_TOPICS, context), _ClusterProperties(names, NO_TOPICS)
+    hub, asked = _Coordinator(names, NO_TOPICS, context, loads=loading), _ClusterProperties(names, NO_TOPICS)
     asked.balanced = ("units",) if Rule.TOTAL_BALANCE in rules else ("connectors", "tasks")
     if {*protocols} == {"eager"}:  # connectors and tasks are dealt in one go
         asked.balanced = "connectors", "tasks", "units"
     settings = ", ".join(f"{name} with {count} tasks" for name, count in sorted(connectors.items()))
     begins = scenario or ("from where they have settled" if settled else "")
     by = "" if rules is SHIPPED else f"profile {rules.name}"
-    parts = (f"connect, {members} {protocol} workers", by, f"coordinator of {coordinator}", settings, begins)
+    loads = "with a coordinator that loads" if loading else ""
+    parts = (f"connect, {members} {protocol} workers", by, f"coordinator of {coordinator}", settings, begins, loads)
     model = Model(
         ", ".join(filter(None, parts)),
         [*(one.component() for one in workers), topic.component(), hub.component()],
@@ -112,7 +121,12 @@ def connect(
         asked.properties(),
         asked.goal(),
         asked.conditions(),
-        {"deleted": asked.keeps_deleted, "rounds": asked.goes_round, "zombie": asked.has_zombie},
+        {
+            "deleted": asked.keeps_deleted,
+            "rounds": asked.goes_round,
+            "zombie": asked.has_zombie,
+            **({"loading": asked.syncs_too_early} if loading else {}),
+        },
         disturbances=DISTURBANCES,
         asked_of_steps=(*ASKED_OF_STEPS, *ASKED_OF_GROUP),
         not_modelled=NOT_MODELLED,
@@ -121,11 +135,11 @@ def connect(
     start = before[-1][1] if before else {}
 
     components = [replace(one, start=start.get(one.name, one.start)) for one in model.components]
-    return replace(model, components=components, replay=partial(replay, workers, context, before))
+    return replace(model, components=components, replay=partial(replay, workers, hub, before))
 
 
 def _wires(names: Sequence[str]) -> Iterable[Wire]:
-    features = {"ids": speaking}
+    features = {"ids": speaking, "syncs": count_syncs}
     yield from (Wire(name, BROKER, REQUESTS, features=features, describe=_describe) for name in names)
     yield from (Wire(BROKER, name, ANSWERS, features=features, describe=_describe) for name in names)
     for name in names:

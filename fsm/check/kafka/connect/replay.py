@@ -23,7 +23,6 @@ from fsm.check.kafka.live.broker import LiveBroker
 from fsm.check.kafka.live.consumers import Abandoned, Sent
 from fsm.check.kafka.live.replay import PathReplay, book, turns
 from fsm.check.kafka.live.timed_replay import BEATS, find_room, settle_times
-from fsm.check.kafka.topics import NO_TOPICS
 from fsm.check.model import Action, Path, Received, Replayed
 from fsm.check.timing import Timing
 from fsm.connect.simulation.trace import WorkerTrace
@@ -31,7 +30,6 @@ from fsm.connect.units import Units, without
 from fsm.connect.worker.inputs import RestartUnits, Stop, UnitsStopped, WorkerEffect, WorkerInput
 from fsm.connect.worker.state import Worker
 from fsm.coordinator.coordinator import Coordinator
-from fsm.coordinator.model.context import Context
 from fsm.protocol.messages import JoinGroupRequest
 from fsm.tables.connect_worker import State
 from fsm.trace import Kind, TraceRecord
@@ -74,15 +72,15 @@ def _list_timeouts(delay_ms: int) -> Iterator[Timeouts]:
                 yield Timeouts(heartbeat_ms, session_ms, rebalance_ms, delay)
 
 
-def replay(models: Sequence[WorkerModel], context: Context, before: Path, path: Path) -> Replayed:
+def replay(models: Sequence[WorkerModel], hub: AnyCoordinator, before: Path, path: Path) -> Replayed:
     """Replays a path that begins after another one with live objects, and finds times at which it can happen."""
     whole = [*before, *path]
-    if differs := ConnectReplay(models, context).along(whole):
+    if differs := ConnectReplay(models, hub).along(whole):
         return Replayed(differs)
 
     def take(timeouts: Timeouts, path: Path) -> tuple[Timing, tuple[int, ...]] | None:
         return settle_times(
-            lambda note, times_ms: ConnectReplay(models, context, timeouts).along(path, note, times_ms),
+            lambda note, times_ms: ConnectReplay(models, hub, timeouts).along(path, note, times_ms),
             _note,
             len(before),
         )
@@ -91,10 +89,10 @@ def replay(models: Sequence[WorkerModel], context: Context, before: Path, path: 
     found = find_room(whole, _list_timeouts(delay_ms), take, {one.name: one for one in models})
     if found is None or not found.times_ms:
         return Replayed(untimed=found.timing.contradiction() if found else "")
-    delay_of_group_ms = context.config.group_initial_rebalance_delay_ms
+    delay_of_group_ms = hub.context.config.group_initial_rebalance_delay_ms
     settings = found.timeouts.settings() | {"group.initial.rebalance.delay.ms": delay_of_group_ms}
     records: list[TraceRecord] = []
-    live = ConnectReplay(models, context, found.timeouts, records.append)
+    live = ConnectReplay(models, hub, found.timeouts, records.append)
     live.along(found.woven.path, None, found.times_ms)
     live.go_on(NOW + found.times_ms[-1])
     done = found.tell_run(settings, records)
@@ -236,7 +234,7 @@ class ConnectReplay(PathReplay):
     def __init__(
         self,
         models: Sequence[WorkerModel],
-        context: Context,
+        hub: AnyCoordinator,
         timeouts: Timeouts | None = None,
         trace: Callable[[TraceRecord], None] | None = None,
     ) -> None:
@@ -249,7 +247,7 @@ class ConnectReplay(PathReplay):
             self.clients[one.name] = _LiveWorker(new, NOW + 1_000 * at, StepTrace(one.name, trace) if trace else None)
         self.topic = models[0].topic
         self.configs = self.topic.start
-        self.broker = LiveBroker(self.clients, context, AnyCoordinator((), NO_TOPICS, context), _is_same)
+        self.broker = LiveBroker(self.clients, hub.context, hub, _is_same)
         self._compared: dict[str, tuple[Any, Any]] = {}
 
     def compare(self, name: str, state: Any, *, lengths: bool) -> str:

@@ -2,7 +2,7 @@
 
 Like the members it has no clock: a timer is running or expired, and its expiry is a choice. Another broker may take
 over: from the log, at another address, which the members have to find, or without the last request, whose response no
-member has received.
+member has received. It may take any time to load the log.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     TIMED_OUT,
     ConsumerGroupHeartbeatRequest,
+    HeartbeatRequest,
     OffsetCommitRequest,
     OffsetCommitResponse,
 )
@@ -63,6 +64,11 @@ BY_NAME = 9
 FAILS_OVER, MOVES = "fails over", "moves"
 TAKES_OVER = (FAILS_OVER, MOVES, FROM_COMPACTED, FROM_CLEANED)
 """The choices after which another broker is the coordinator."""
+LOADED = "has loaded its log"
+REFUSED_AS = {
+    ErrorCode.NOT_COORDINATOR: "the coordinator is another broker",
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the coordinator is loading",
+}
 TIMERS = {
     TimerKind.SESSION: ("expire", "session of {} expires"),
     TimerKind.REBALANCE: ("rebalance_timeout", "rebalance timeout of {} is over"),
@@ -83,6 +89,8 @@ class Broker(NamedTuple):
     state: Coordinator = Coordinator()
     elsewhere: frozenset[str] = frozenset()
     """Members that still send requests to the former coordinator's broker."""
+    loading: bool = False
+    """Whether it still loads its log, and handles no request; the state is what it loads."""
     topics: tuple[str, ...] = ()
     """The changes of topics that it knows."""
     records: Log = ()
@@ -101,10 +109,18 @@ class CoordinatorModel:
     tables: Sequence[Table] = OF_CONSUMERS
 
     def __init__(
-        self, names: Sequence[str], known: Topics, context: Context, *, moves: bool = False, compacts: bool = False
+        self,
+        names: Sequence[str],
+        known: Topics,
+        context: Context,
+        *,
+        moves: bool = False,
+        compacts: bool = False,
+        loads: bool = False,
     ) -> None:
-        """`moves` lets it change its broker; `compacts` lets its log be compacted."""
-        self.names, self.known, self.context, self.moves, self.compacts = names, known, context, moves, compacts
+        """`moves` lets it change its broker; `compacts` lets its log be compacted; if it `loads`, that takes time."""
+        self.names, self.known, self.context = names, known, context
+        self.moves, self.compacts, self.loads = moves, compacts, loads
         self.has_interval = context.config.assignment_interval_ms(GROUP) > 0
 
     def component(self) -> Component:
@@ -167,7 +183,13 @@ class CoordinatorModel:
         return replace(self.context, image=self.known.image(at.topics)) if at.topics else self.context
 
     def choices(self, at: Broker) -> Iterable[Choice]:
-        """The choices: timers expire, tasks end, and another broker takes over."""
+        """The choices: timers expire, tasks end, and another broker takes over and loads its log."""
+        yield from [Choice(LOADED)] if at.loading else self.choices_of_group(at)
+        if GROUP in at.state.groups or GROUP in at.log.groups:
+            yield from choices_of_failover(moves=self.moves, compacts=self.compacts)
+
+    def choices_of_group(self, at: Broker) -> Iterable[Choice]:
+        """The choices of a coordinator that has loaded its log: timers expire, and tasks end."""
         group = consumer_group_of(at.state)
         if group is not None:
             for (kind, who), _, epoch in group.timers.in_order():
@@ -176,8 +198,6 @@ class CoordinatorModel:
                     disturbance, text = TIMERS[kind]
                     yield Choice(text.format(self.shorten(who)), (kind, who), disturbance, self.excuse(kind, who))
             yield from choices_of_tasks(group)
-        if GROUP in at.state.groups or GROUP in at.log.groups:
-            yield from choices_of_failover(moves=self.moves, compacts=self.compacts)
 
     def shorten(self, who: str) -> str:
         """A member id in a text."""
@@ -196,18 +216,20 @@ class CoordinatorModel:
                 after = at._replace(topics=topics)
                 changed = broker.change_image(at.state, self.context_of(at).image, self.context_of(after))
                 return self.make_step(at, CoordinatorStep(changed), after)
-            case Received() if (searched := answer_search(at, given, self.context_of(at))) is not None:
-                return searched
+            case Received() if (answered := answer_for_group(at, given, self.context_of(at))) is not None:
+                return answered
             case Received():
                 return self.handle(at, given)
             case Missed(sender, order):  # it was handled, but is lost with its broker
                 return self._take_over(at, sends=[(sender, (order, FOUND if order == FIND else self.lost))])
             case str() if given in TAKES_OVER:
                 return self._take_over(at, given)
+            case str() if given == LOADED:
+                return Step(at._replace(loading=False))
         return self.act(at, given)
 
     def _take_over(self, at: Broker, how: str = FAILS_OVER, sends: Sequence[tuple[str, Any]] = ()) -> Step:
-        """The step to another broker, which reads the log."""
+        """The step to another broker, which loads the log."""
         context = self.context_of(at)
         loaded, broken = load(self.find_stored(at), context), list[str]()
         if how in (FROM_COMPACTED, FROM_CLEANED):
@@ -216,7 +238,8 @@ class CoordinatorModel:
             broken = [] if all(say_the_same(wanted, one) for one in found) else [SAYS_THE_SAME]
             loaded = CoordinatorStep(read[0])
         step = self.adopt(at, loaded, how)
-        after = step.state._replace(elsewhere=frozenset(self.names)) if how == MOVES else step.state
+        after = step.state._replace(loading=self.loads)
+        after = after._replace(elsewhere=frozenset(self.names)) if how == MOVES else after
         return Step(after, [*step.sends, *sends], [*broken, *step.broken])
 
     def find_stored(self, at: Broker) -> Coordinator:
@@ -306,8 +329,9 @@ class CoordinatorModel:
         """The group and its topics in detail."""
         found = look_at_group(consumer_group_of(at.state), self.known.all_names)
         moved = ("not told that it moved", ", ".join(sorted(at.elsewhere)))
+        loads = ("log", "is being loaded" if at.loading else "")
         topics = ("topics", self.known.describe(at.topics) if self.known.change else "")
-        return found._replace(fields=list_present((*found.fields, moved, topics)))
+        return found._replace(fields=list_present((*found.fields, moved, loads, topics)))
 
     def describe(self, at: Broker) -> str:
         """The group on one line."""
@@ -315,7 +339,7 @@ class CoordinatorModel:
         if group is None:
             return "no group"
         away = f"; {', '.join(sorted(at.elsewhere))} not told that it moved" if at.elsewhere else ""
-        return self.describe_group(group, group.members) + away
+        return self.describe_group(group, group.members) + away + ("; still loads" if at.loading else "")
 
     def describe_group(self, group: ConsumerGroup, members: Iterable[str]) -> str:
         """A consumer group and these members of it."""
@@ -395,24 +419,31 @@ def end_task(state: Coordinator, what: str, context: Context) -> CoordinatorStep
     return CoordinatorStep(state.with_group(replace(group, regexes=group.regexes.merge(old))))
 
 
-def answer_search(at: Any, given: Received, context: Context) -> Step | None:
-    """The step of a broker that is asked where the coordinator is, or by a client that takes it for the coordinator.
+def answer_for_group(at: Any, given: Received, context: Context) -> Step | None:
+    """The step of a broker that has no group to ask: it is to find the coordinator, is not the coordinator, or loads.
 
-    None for a request to the coordinator.
+    None for a request to a coordinator that has loaded its log.
     """
     sender, order, late = given
     if order == FIND:
         found = at.elsewhere if late else at.elsewhere - {sender}
         return Step(at._replace(elsewhere=found), [] if late else [(sender, (FIND, FOUND))])
-    if sender in at.elsewhere:
-        return Step(at, [] if late else [(sender, (order, refuse(order, context)))])
+    if sender in at.elsewhere or at.loading:
+        is_other = sender in at.elsewhere
+        code = ErrorCode.NOT_COORDINATOR if is_other else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return Step(at, [] if late else [(sender, (order, refuse(order, code, context)))])
     return None
 
 
-def refuse(order: Any, context: Context) -> ResponseBody:
-    """The response of a broker that is not the coordinator any more."""
-    sent = request(0, "", order, context)
-    return broker.refuse(sent, ErrorCode.NOT_COORDINATOR, context, "the coordinator is another broker")
+def refuse(order: Any, code: ErrorCode, context: Context) -> ResponseBody:
+    """The response of a broker that is not the coordinator any more, or that loads its log.
+
+    Then it answers a heartbeat of the classic protocol "blindly" without an error, as
+    `GroupCoordinatorService.heartbeat` does.
+    """
+    sent, text = request(0, "", order, context), REFUSED_AS[code]
+    is_blind = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and isinstance(order.body, HeartbeatRequest)
+    return broker.refuse(sent, ErrorCode.NONE if is_blind else code, context, text)
 
 
 def _ask_commit(before: Coordinator, body: OffsetCommitRequest, answer: Answer | None, context: Context) -> list[str]:
@@ -460,7 +491,7 @@ def consumer_group_of(state: Coordinator) -> ConsumerGroup | None:
 def rests(at: Broker) -> bool:
     """Whether its group is idle."""
     group = at.state.groups.get(GROUP)
-    return group is None or group.state.name in ("STABLE", "EMPTY")
+    return not at.loading and (group is None or group.state.name in ("STABLE", "EMPTY"))
 
 
 def timeless(group: ConsumerGroup, *, has_interval: bool) -> ConsumerGroup:

@@ -109,13 +109,15 @@ def consumer_group(
     search: bool = False,
     topic_changes: bool = False,
     compaction: bool = False,
+    loading: bool = False,
     equivariant: bool = False,
 ) -> Model:
     """Members of one dialect, or of one each (`4.0,4.4`), and their coordinator.
 
     `search` makes finding the coordinator a separate request, and lets it move; with `topic_changes` topics are
-    created, grow, are deleted and recreated; with `compaction` another broker may read a compacted log; `equivariant`
-    targets let members be interchangeable. Raises `InputError` for too many members or partitions, and for an invalid
+    created, grow, are deleted and recreated; with `compaction` another broker may read a compacted log; with
+    `loading` it takes any time to load its log, and refuses requests meanwhile; `equivariant` targets let members be
+    interchangeable. Raises `InputError` for too many members or partitions, and for an invalid
     pattern.
     """
     _check_patterns(pattern, client_pattern)
@@ -129,7 +131,7 @@ def consumer_group(
     rules = rules_of(coordinator)
     adopt = equivariant_target if equivariant else None
     context = Context(NOW, rules, broker_settings, known.image(()), adopt=adopt)
-    hub = CoordinatorModel(names, known, context, moves=search, compacts=compaction)
+    hub = CoordinatorModel(names, known, context, moves=search, compacts=compaction, loads=loading)
     receivers = (BROKER, *names)
     group = GroupProperties(names, known, resubscribes=bool(fewer or pattern or client_pattern))
     options = {
@@ -141,6 +143,7 @@ def consumer_group(
         "with a search for the coordinator": search,
         "with changes of topics": topic_changes,
         "with compaction": compaction,
+        "with a coordinator that loads": loading,
         "targets independent of member ids": equivariant,
     }
 

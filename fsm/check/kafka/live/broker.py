@@ -19,12 +19,13 @@ from fsm.check.kafka.classic.coordinator import (
 from fsm.check.kafka.consumer.compaction import FROM_CLEANED, FROM_COMPACTED, append, load_from
 from fsm.check.kafka.consumer.coordinator import (
     FAILS_OVER,
+    LOADED,
     MOVES,
     RESOLVED,
     TAKES_OVER,
     Broker,
     CoordinatorModel,
-    answer_search,
+    answer_for_group,
     end_task,
     run_out,
     version_of,
@@ -71,7 +72,7 @@ class LiveBroker:
         self._made = dict.fromkeys(clients, 0)
         self._asked: dict[int, tuple[str, Client, Any, bool]] = {}
         self._at = Broker()
-        """Has the clients that still send requests to the former coordinator's broker."""
+        """Has the clients that still send requests to the former coordinator's broker, and whether it loads its log."""
 
     def pass_time(self) -> None:
         """Advances the clock by a millisecond."""
@@ -93,10 +94,10 @@ class LiveBroker:
             self._fail_over(FAILS_OVER)
             client.back.append((order, FOUND if order == FIND else self._model.lost))
             return
-        searched = answer_search(self._at, Received(name, order, late), self.host.context)
-        if searched is not None:
-            self._at = searched.state
-            client.back += [answer for _, answer in searched.sends]
+        answered = answer_for_group(self._at, Received(name, order, late), self.host.context)
+        if answered is not None:
+            self._at = answered.state
+            client.back += [answer for _, answer in answered.sends]
             return
         token = len(self._asked) + 1
         self._asked[token] = name, client, order, late
@@ -119,6 +120,9 @@ class LiveBroker:
         if what in TAKES_OVER:
             self._fail_over(what)
             return
+        if what == LOADED:
+            self._at = self._at._replace(loading=False)
+            return
         if what == RESOLVED:
             self.host.resolve()
             return
@@ -138,12 +142,14 @@ class LiveBroker:
             self.host.state = load_from(log, what, self.host.context)
         else:
             self.host.fail_over()
+        self._at = self._at._replace(loading=self._model.loads)
         if what == MOVES:
             self._at = self._at._replace(elsewhere=frozenset(self._clients))
         self._answer(None, ended)
 
     def expire(self) -> None:
-        """Fires the timers that are due."""
+        """Fires the timers that are due; it has loaded its log by then."""
+        self._at = self._at._replace(loading=False)
         before = self.host.state.groups.get(GROUP)
         self._answer(before, self.host.expire(self.host.now_ms))
 

@@ -81,11 +81,12 @@ def mixed_group(
     assignment_interval: bool = False,
     search: bool = False,
     compaction: bool = False,
+    loading: bool = False,
 ) -> Model:
     """`members`, of which the last `classic` ones begin as classic ones, and their coordinator with its policy.
 
-    Members of KIP-848 subscribe to `pattern`, if given; `client`, `search` and `compaction` are as in `consumer_group`.
-    Raises `InputError` for invalid numbers, protocols, policies, dialects and patterns.
+    Members of KIP-848 subscribe to `pattern`, if given; `client`, `search`, `compaction` and `loading` are as in
+    `consumer_group`. Raises `InputError` for invalid numbers, protocols, policies, dialects and patterns.
     """
     names = choose_names(members)
     if not 0 <= classic <= members:
@@ -112,7 +113,7 @@ def mixed_group(
         models[name] = ConvertingConsumerModel(consumer, other, begins_classic=at >= members - classic)
     asked = _MixedGroupProperties(names, known, resubscribes=bool(fewer or pattern))
     asked.policy = policy
-    hub = AnyCoordinator(names, known, context, converts=True, moves=search, compacts=compaction)
+    hub = AnyCoordinator(names, known, context, converts=True, moves=search, compacts=compaction, loads=loading)
     options = {
         "static": static,
         "they commit": commits,
@@ -120,6 +121,7 @@ def mixed_group(
         "with an assignment interval": assignment_interval,
         "with a search for the coordinator": search,
         "with compaction": compaction,
+        "with a coordinator that loads": loading,
     }
     given_up = () if Rule.CLASSIC_REJOINS_BEHIND_TARGET in context.dialect else (FOR_SOMETHING,)
     return Model(
@@ -141,6 +143,7 @@ def mixed_group(
             "refused": asked.is_refused,
             "restarts": asked.restarts_twice,
             "unreleased": asked.is_unreleased,
+            **({"loading": asked.syncs_too_early} if loading else {}),
         },
         kinds,
         lambda path: find_times(path, partial(_make_replay, models, hub), models),
