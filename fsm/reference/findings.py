@@ -34,6 +34,10 @@ def _argument(value: Any) -> str:
 
 _LEFT_OUT = "a full heartbeat that leaves out what is being assigned (W9, and W1 if the response is lost, too)"
 _BEHIND_REPORT = "an acknowledgement in flight releases what is being assigned (W11)"
+_SYNC_REFUSED = (
+    "the same broker loads its log anew, and answers SyncGroup with COORDINATOR_LOAD_IN_PROGRESS, which clients do not "
+    "expect (`loading`); until 3.9 the answer was REBALANCE_IN_PROGRESS"
+)
 _OLD_EPOCH = "an owner's commit with the previous epoch is refused: no assignment epochs yet (F8)"
 
 SCENES: Mapping[str, Scene] = {
@@ -51,6 +55,7 @@ SCENES: Mapping[str, Scene] = {
     "failover_compacted": Scene("failover_compacted", {"compaction": True}),
     "resubscribe": Scene("resubscribe", {"topics": {"foo": 1, "bar": 1}}),
     "move": Scene("move", {"search": True}, _LEFT_OUT),
+    "loading": Scene("failover", {"loading": True}, _LEFT_OUT),
     "topic_created": Scene("topic_created", {"topic_changes": True}, _BEHIND_REPORT),
     "topic_deleted": Scene("topic_deleted", {"topic_changes": True}, _BEHIND_REPORT),
     "topic_grown": Scene("topic_grown", {"topic_changes": True}, _BEHIND_REPORT),
@@ -86,6 +91,7 @@ FOUND: Mapping[tuple[str, str], Mapping[str, str]] = {
         "restart": "book 19, users 26",
         "unanswered": "book 14, users 21",
         "move": "book 16, users 27",
+        "loading": "book 16, users 23",
         "topic_created": "book 14, users 22",
         "topic_deleted": "book 21",
         "topic_grown": "book 16, users 23",
@@ -107,6 +113,7 @@ FOUND: Mapping[tuple[str, str], Mapping[str, str]] = {
         "failover_losing": "book 14, users 21",
         "restart": "book 19, users 26",
         "move": "book 16, users 27",
+        "loading": "book 16, users 23",
         "topic_created": "book 14, users 22",
         "topic_deleted": "book 21",
         "topic_grown": "book 16, users 23",
@@ -128,6 +135,7 @@ FOUND: Mapping[tuple[str, str], Mapping[str, str]] = {
         "restart": "book 19, users 26",
         "unanswered": "book 14, users 21",
         "move": "book 16, users 27",
+        "loading": "book 16, users 23",
         "topic_created": "book 14, users 22",
         "topic_deleted": "book 21",
         "topic_grown": "book 16, users 23",
@@ -155,6 +163,7 @@ FOUND: Mapping[tuple[str, str], Mapping[str, str]] = {
         "restart": "book 19, users 26",
         "unanswered": "book 14, users 21",
         "move": "book 16, users 27",
+        "loading": "book 16, users 23",
         "topic_created": "book 14, users 22",
         "topic_deleted": "book 21",
         "topic_grown": "book 16, users 23",
@@ -173,6 +182,7 @@ FOUND: Mapping[tuple[str, str], Mapping[str, str]] = {
         "restart": "book 19, users 26",
         "unanswered": "book 14, users 21",
         "move": "book 16, users 27",
+        "loading": "book 16, users 23",
         "topic_created": "book 14, users 22",
         "topic_deleted": "book 21",
         "topic_grown": "book 16, users 23",
@@ -291,6 +301,7 @@ ELSEWHERE = (
     Broken(
         "classic-group", {"members": 3, "max_size": 2}, (), (), "a join phase waits for somebody", _always(25), "W34"
     ),
+    Broken("classic-group", {"loading": True}, ("failover",), (), _ENDED, _always(13), _SYNC_REFUSED),
     Broken("mixed-group", {}, (), (), _ENDED, _always(11), "W12 (`early`)"),
     Broken(
         "mixed-group",
@@ -340,6 +351,7 @@ ELSEWHERE = (
     Broken(
         "connect", {"settled": True}, ("expire",), (), "no connector or task runs twice", _always(21), "W26 (`zombie`)"
     ),
+    Broken("connect", {"loading": True}, ("failover",), (), "no error ends a worker", _always(12), _SYNC_REFUSED),
     Broken("connect", {"settled": True}, ("freeze",), (), "no connector or task runs twice", _always(23), "W26"),
     Broken(
         "connect",
