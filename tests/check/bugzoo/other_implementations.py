@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 from bugzoo.classic_groups import row
 from bugzoo.consumer_members import no_effect
-from bugzoo.planting import Patches, plant
+from bugzoo.planting import Patches, cure, plant
 from fsm.check.mutation import cell_of, replace_function, rewrite_cells
 from fsm.coordinator.classic import join, timers
 from fsm.coordinator.classic.draft import ClassicGroupDraft
@@ -44,6 +44,17 @@ def throws_the_id_away() -> Patches:
 @plant("librdkafka-5569")
 def throws_the_id_of_an_outdated_answer_away() -> Patches:
     return row(State.UNJOINED, Event.JOIN_MEMBER_ID_REQUIRED, Effect.REQUEST_REJOIN)
+
+
+@plant("sarama-2058")
+def a_join_at_a_coordinator_that_loads_is_fatal() -> Patches:
+    return [patch.dict(classic.JOIN_ERRORS, {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Event.JOIN_FATAL})]
+
+
+@cure("kafkajs-1779")
+def a_sync_at_a_coordinator_that_loads_is_in_vain() -> Patches:
+    mended = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Event.SYNC_REBALANCE_IN_PROGRESS}
+    return [patch.dict(classic.SYNC_ERRORS, mended)]
 
 
 @plant("kafka-go-1351")
