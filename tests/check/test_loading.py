@@ -28,6 +28,8 @@ CASES: list[Any] = [
     pytest.param(consumer_group, FIXED, "failover", (), (41_011, 141_356), marks=pytest.mark.deep),
     pytest.param(consumer_group, {**FIXED, "search": True}, "move", (), (94_417, 321_050), marks=pytest.mark.deep),
     (classic_group, {"members": 1, "commits": True}, "failover", SYNC, (105, 191)),
+    (classic_group, {"members": 1, "search": True}, "move", (), (182, 332)),
+    pytest.param(classic_group, {"search": True}, "move", (), (64_618, 196_772), marks=pytest.mark.deep),
     pytest.param(classic_group, {}, "failover", SYNC, (27_180, 78_986), marks=pytest.mark.deep),
     pytest.param(
         classic_group, {"protocol": "cooperative"}, "failover_losing", SYNC, (88_467, 261_433), marks=pytest.mark.deep
@@ -47,7 +49,7 @@ CASES: list[Any] = [
 def test_groups_settle_though_their_coordinator_loads(
     make: Any, options: dict[str, Any], kind: str, known: tuple[str, ...], size: tuple[int, int]
 ) -> None:
-    """But for a SyncGroup meanwhile. Some coordinator has loaded its log, and live objects take any path."""
+    """But for a SyncGroup to a broker that loads anew: who finds another one joins. Live objects take any path."""
     search = Search(make(**options, loading=True), frozenset({kind}), 1, known, every=True).run()
     assert (search.found, (search.states.size, search.transitions)) == ({}, size)
     last = states_on(search, search.states.size - 1)
