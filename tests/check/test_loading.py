@@ -161,7 +161,7 @@ class Order(NamedTuple):
     ids=lambda given: type(given).__name__,
 )
 def test_it_answers_as_kafka_does(body: Any, code: ErrorCode) -> None:
-    """`GroupCoordinatorService`: every request is refused, but a heartbeat, which is answered "blindly"."""
+    """`GroupCoordinatorService`: every request is refused, but a heartbeat, which gets no error."""
     context = Context(NOW)
     assert refuse(Order(body), LOADING, context).error_code is code
     assert refuse(Order(body), ErrorCode.NOT_COORDINATOR, context).error_code is ErrorCode.NOT_COORDINATOR

@@ -438,12 +438,12 @@ def answer_for_group(at: Any, given: Received, context: Context) -> Step | None:
 def refuse(order: Any, code: ErrorCode, context: Context) -> ResponseBody:
     """The response of a broker that is not the coordinator any more, or that loads its log.
 
-    Then it answers a heartbeat of the classic protocol "blindly" without an error, as
+    Then it answers a heartbeat of the classic protocol without an error, as
     `GroupCoordinatorService.heartbeat` does.
     """
     sent, text = request(0, "", order, context), REFUSED_AS[code]
-    is_blind = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and isinstance(order.body, HeartbeatRequest)
-    return broker.refuse(sent, ErrorCode.NONE if is_blind else code, context, text)
+    passes = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and isinstance(order.body, HeartbeatRequest)
+    return broker.refuse(sent, ErrorCode.NONE if passes else code, context, text)
 
 
 def _ask_commit(before: Coordinator, body: OffsetCommitRequest, answer: Answer | None, context: Context) -> list[str]:
