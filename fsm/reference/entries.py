@@ -661,6 +661,15 @@ WEAK_SPOTS = Section(
             "subscription. Observed with Java consumers of 4.4.0.",
             tests=(f"{_FOUND}cures.py::test_a_static_member_returns_with_another_subscription",),
         ),
+        Entry(
+            "W36",
+            "Between the answer to a JoinGroup and the SyncGroup the coordinator's partition moves to another broker "
+            "and back. While it loads its log, the answer to SyncGroup is COORDINATOR_LOAD_IN_PROGRESS (until 3.9: "
+            "REBALANCE_IN_PROGRESS).",
+            "Java clients do not expect that error: poll() throws, and a Connect worker ends. The answer was observed "
+            "on a real broker of 4.4.0.",
+            tests=(f"{_FOUND}loading.py::test_a_client_is_ended_by_the_answer_to_its_sync",),
+        ),
     ),
     remark="Consequence",
 )

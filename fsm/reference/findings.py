@@ -36,7 +36,7 @@ _LEFT_OUT = "a full heartbeat that leaves out what is being assigned (W9, and W1
 _BEHIND_REPORT = "an acknowledgement in flight releases what is being assigned (W11)"
 _SYNC_REFUSED = (
     "the same broker loads its log anew, and answers SyncGroup with COORDINATOR_LOAD_IN_PROGRESS, which clients do not "
-    "expect (`loading`); until 3.9 the answer was REBALANCE_IN_PROGRESS"
+    "expect (W36, `loading`)"
 )
 _OLD_EPOCH = "an owner's commit with the previous epoch is refused: no assignment epochs yet (F8)"
 

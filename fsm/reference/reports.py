@@ -744,6 +744,25 @@ REPORTS = (
         "After such a deployment remove a static member (`removeMembersFromConsumerGroup`), or add one and stop it.",
     ),
     Report(
+        "W36",
+        "A SyncGroup that meets a loading coordinator ends its client",
+        "Coordinators of 4.0 and later; the answer was observed on a broker of 4.4.0.",
+        "fsm check classic-group --loading --disturb failover --every",
+        (
+            "A joins, and has the answer of the coordinator on broker 1, to which it stays connected.",
+            "Broker 1 stands still for its session; broker 2 leads the partition of `__consumer_offsets` meanwhile.",
+            "Broker 1 is elected again, and loads that partition.",
+            "A's SyncGroup comes to broker 1, which answers COORDINATOR_LOAD_IN_PROGRESS.",
+        ),
+        "`SyncGroupResponseHandler` has no case for that error: poll() throws a KafkaException, and the application "
+        "ends unless it catches that; a Connect worker ends. Others take its partitions.",
+        "Low: leadership has to go and come back between two requests of a client, or the coordinator reloads because "
+        "its state is out of step with its log. The more offsets there are, the longer it loads.",
+        "Take COORDINATOR_LOAD_IN_PROGRESS in an answer to SyncGroup as REBALANCE_IN_PROGRESS: join again.",
+        "Answer SyncGroup with REBALANCE_IN_PROGRESS while the group is loaded, as until 3.9.",
+        "Restart what ended; catch KafkaException around poll() and subscribe again.",
+    ),
+    Report(
         "H17",
         "An assignment of an earlier membership is applied",
         "Java consumers 4.3.0 to 4.4.0, since KAFKA-20106; observed on a broker of 4.4.0 (raw requests).",

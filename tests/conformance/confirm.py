@@ -7,8 +7,9 @@ order, with the ids and epochs of this broker; every answer must equal the model
 partition without a user, or two users whose heartbeats and commits are accepted. A late request has a connection of its
 own, and its answer is ignored. Exit status 1 if the broker deviates from the model, which is then wrong. With
 `--disturb` the path of any counterexample is run. W4, which is fixed in the latest release, runs by the rules of the
-broker's release (`KAFKA_RELEASE=4.1.2`). For W28, W29 and W33 the broker is started again. For W22, W23, W27,
-W32 and W35 Java clients are run, for W26 workers of Connect: requests do not show what an application does.
+broker's release (`KAFKA_RELEASE=4.1.2`). For W28, W29 and W33 the broker is started again, for W36 it leads its
+partitions, another one does, and it does again. For W22, W23, W27, W32 and W35 Java clients are run, for W26 workers of
+Connect: requests do not show what an application does.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import loading
 import numpy as np
 from forgotten import confirm_forgotten
 from full_group import SIZE, confirm_full
@@ -57,13 +59,16 @@ from fsm.check.kafka.topics import CLUSTER, GROWN
 from fsm.check.model import Action, PairProperty, View
 from fsm.check.search import Search
 from fsm.check.verdict import states_on
-from fsm.conformance.broker_peer import Topics
+from fsm.conformance.broker_peer import OFFSETS_TOPIC, Topics
 from fsm.member.classic.state import ClassicMember
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
     FindCoordinatorRequest,
     HeartbeatRequest,
     JoinGroupResponse,
@@ -702,6 +707,29 @@ def fill() -> bool:
         return _show(*confirm_full(first, second, group))
 
 
+def load() -> bool:
+    """The weak spot that only a broker shows which loads its log anew (W36)."""
+    with _node(loading.SETTINGS) as (node, topics), tempfile.TemporaryDirectory() as folder:
+        second = Node(Path(folder), loading.SETTINGS, joins=node)
+        try:
+            second.start()
+            of_both = (CreatableReplicaAssignment(0, (2, 1)),)
+            topics.connection.call(CreateTopicsRequest((CreatableTopic(OFFSETS_TOPIC, -1, -1, of_both),)))
+            group, address = f"confirm-W36-{uuid.uuid4().hex[:8]}", ("127.0.0.1", second.port)
+            topics.ensure(group, loading.PARTITIONS)
+            wait_for_coordinator(address, group)
+            print("W36  a broker that loads its log anew answers SyncGroup with an error that clients do not expect")
+
+            def take_turns() -> None:
+                second.stand_still(loading.STANDS_STILL_S)
+                loading.elect_preferred(_address(topics), OFFSETS_TOPIC)
+
+            member, other = (Connection(*address, name, PATIENCE_S) for name in ("member", "other"))
+            return _show(*loading.confirm_loading(member, other, group, group, take_turns))
+        finally:
+            second.stop()
+
+
 @contextmanager
 def _node(configs: Mapping[str, str]) -> Iterator[tuple[Node, Topics]]:
     """A broker of its own, which can be started again."""
@@ -791,7 +819,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 if policy == Spot.policy:
                     good += [act(address, topics) for act in others]
         good += map(fail_over, failing)
-        alone = {} if args.disturb else {"W33": forget, "W34": fill}
+        alone = {} if args.disturb else {"W33": forget, "W34": fill, "W36": load}
         good += [act() for number, act in alone.items() if not args.numbers or number in args.numbers]
     except NoBrokerError as problem:
         print(f"confirm: {problem}", file=sys.stderr)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -121,6 +122,13 @@ class Kafka:
         with (self.folder / "out.txt").open("wb") as output:
             self._process = subprocess.Popen(self._command, stdout=output, stderr=subprocess.STDOUT)
         wait_until_started(self._process, self.folder)
+
+    def stand_still(self, seconds: float) -> None:
+        """Stops its process for so long; its connections stay."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self._process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
         """Stops it, if it runs."""

@@ -16,6 +16,7 @@ from confirm import (
     freeze,
     grow,
     hang,
+    load,
     one_user,
     questions,
     recreate,
@@ -95,6 +96,10 @@ def test_static_java_clients_that_return_with_one_topic_more_do_not_read_it(peer
 
 def test_a_connect_worker_that_stood_still_runs_what_another_one_was_given(peer: Peer) -> None:
     assert freeze(*peer)
+
+
+def test_a_broker_that_loads_its_log_anew_refuses_a_sync_as_clients_do_not_expect() -> None:
+    assert load()
 
 
 def test_a_release_with_other_rules_is_found_out(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
