@@ -138,6 +138,17 @@ def refuse(request: Request, code: ErrorCode, context: Context, message: str = "
     return classic_group_responses.refuse(request, code)
 
 
+def refuse_while_loading(request: Request, context: Context) -> ResponseBody:
+    """The answer of a coordinator that still loads its log. A heartbeat of the classic protocol gets no error
+    (`GroupCoordinatorService.heartbeat` of apache/kafka 4.4)."""
+    code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    if isinstance(request.body, HeartbeatRequest):
+        code = ErrorCode.NONE
+    elif isinstance(request.body, SyncGroupRequest) and Choice.LOADING_SYNC_JOINS_AGAIN in context.dialect:
+        code = ErrorCode.REBALANCE_IN_PROGRESS
+    return refuse(request, code, context, "the coordinator is loading")
+
+
 def _show_unstored(step: Step[Coordinator]) -> Step[Coordinator]:
     """After a step with records, earlier changes without records are visible, too."""
     if step.state.unstored is NO_GROUPS:

@@ -759,7 +759,7 @@ REPORTS = (
         "Low: leadership has to go and come back between two requests of a client, or the coordinator reloads because "
         "its state is out of step with its log. The more offsets there are, the longer it loads.",
         "Take COORDINATOR_LOAD_IN_PROGRESS in an answer to SyncGroup as REBALANCE_IN_PROGRESS: join again.",
-        "Answer SyncGroup with REBALANCE_IN_PROGRESS while the group is loaded, as until 3.9.",
+        "Answer SyncGroup with REBALANCE_IN_PROGRESS while the group is loaded (F49), as until 3.9.",
         "Restart what ended; catch KafkaException around poll() and subscribe again.",
     ),
     Report(

@@ -486,6 +486,18 @@ def test_topics_change_while_a_static_leader_is_away(rules: Rules, protocol: str
     assert states in (0, verdict.states)
 
 
+@pytest.mark.parametrize("protocol", ["eager", "cooperative"])
+def test_a_sync_that_meets_a_loading_coordinator_joins_again(protocol: str) -> None:
+    """W36 ends there."""
+
+    def synced(rules: Rules) -> Verdict:
+        model = classic_group(1, loading=True, topics={"foo": 1}, protocol=protocol, coordinator=rules)
+        return check(model, disturb=["failover"], disturbances=1, every=True)
+
+    assert synced(FIXED).word == "holds"
+    assert lengths(synced(broker_without(Coordinator.LOADING_SYNC_JOINS_AGAIN))) == {"no error ends an application": 13}
+
+
 @pytest.mark.parametrize(
     ("protocol", "states"), [("eager", 7_612), pytest.param("cooperative", 7_810, marks=pytest.mark.deep)]
 )

@@ -17,14 +17,16 @@ from consumer_scene import IDS, START_MS, Scene, assigned
 
 from fsm.coordinator.assignors import GroupSpec, MemberSpec, make_assignors
 from fsm.coordinator.consumer.reconciliation import Reconciliation, reconcile
-from fsm.coordinator.coordinator import clean_up
+from fsm.coordinator.coordinator import clean_up, refuse_while_loading
 from fsm.coordinator.model.consumer_group import CurrentAssignment
 from fsm.coordinator.model.context import Topic
 from fsm.coordinator.model.dialect import Choice, Dialect, dialect
+from fsm.coordinator.model.step import Request
 from fsm.coordinator.storage.load import load
 from fsm.coordinator.storage.replay import replay
 from fsm.protocol.consumer_protocol import decode_subscription
-from fsm.protocol.messages import DISCONNECTED, ConsumerGroupHeartbeatRequest
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import DISCONNECTED, ConsumerGroupHeartbeatRequest, SyncGroupRequest
 from fsm.protocol.records import Current, HeldTopic, Member, MemberKey, Record, RecordType
 from fsm.tables.consumer_group_member import State
 
@@ -439,6 +441,12 @@ def came_back_subscribed(rules: Dialect, *topics: str, **fields: Any) -> str:
     return found.states
 
 
+def synced_while_it_loads(rules: Dialect) -> Any:
+    body = SyncGroupRequest("g", 1, "m1")
+    answer: Any = refuse_while_loading(Request(0, "m1", "/127.0.0.1", 5, body), mixed(rules).context)
+    return answer.error_code
+
+
 def converted_before_its_assignment(rules: Dialect) -> Any:
     found = mixed(rules)
     static_member(found, "s1")
@@ -580,6 +588,11 @@ SIDES: dict[Choice, Both] = {
         ("Stable", "Stable"),
     ),
     Choice.NEW_SUBSCRIPTION_REBALANCES: (returned_with_another_topic, "PreparingRebalance", "Stable"),
+    Choice.LOADING_SYNC_JOINS_AGAIN: (
+        synced_while_it_loads,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ),
     Choice.REFUSED_JOIN_KEEPS_GROUP: (stranger_joins_an_empty_group, ["g"], []),
     Choice.FULL_REFUSAL_ENDS_PHASE: (refused_while_another_one_waits, "CompletingRebalance", "PreparingRebalance"),
     Choice.REPLACEMENT_REBALANCES_IF_WAITING: (replaced_while_another_one_waits, "PreparingRebalance", "Stable"),

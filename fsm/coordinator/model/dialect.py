@@ -398,6 +398,12 @@ class Choice(Enum):
         "a static classic member that returns with a subscription to other topics rebalances its group (W35)",
         "it gets the assignment of its predecessor, unless the group elects another protocol",
     )
+    LOADING_SYNC_JOINS_AGAIN = (
+        "F49",
+        "fixed",
+        "a SyncGroup to a coordinator that loads is answered with REBALANCE_IN_PROGRESS (W36)",
+        "it is answered with COORDINATOR_LOAD_IN_PROGRESS, which clients do not expect",
+    )
 
     @property
     def word(self) -> str:

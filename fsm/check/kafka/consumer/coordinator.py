@@ -50,7 +50,6 @@ from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     TIMED_OUT,
     ConsumerGroupHeartbeatRequest,
-    HeartbeatRequest,
     OffsetCommitRequest,
     OffsetCommitResponse,
 )
@@ -65,10 +64,6 @@ FAILS_OVER, MOVES = "fails over", "moves"
 TAKES_OVER = (FAILS_OVER, MOVES, FROM_COMPACTED, FROM_CLEANED)
 """The choices after which another broker is the coordinator."""
 LOADED = "has loaded its log"
-REFUSED_AS = {
-    ErrorCode.NOT_COORDINATOR: "the coordinator is another broker",
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the coordinator is loading",
-}
 TIMERS = {
     TimerKind.SESSION: ("expire", "session of {} expires"),
     TimerKind.REBALANCE: ("rebalance_timeout", "rebalance timeout of {} is over"),
@@ -436,14 +431,11 @@ def answer_for_group(at: Any, given: Received, context: Context) -> Step | None:
 
 
 def refuse(order: Any, code: ErrorCode, context: Context) -> ResponseBody:
-    """The response of a broker that is not the coordinator any more, or that loads its log.
-
-    Then it answers a heartbeat of the classic protocol without an error, as
-    `GroupCoordinatorService.heartbeat` does.
-    """
-    sent, text = request(0, "", order, context), REFUSED_AS[code]
-    passes = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and isinstance(order.body, HeartbeatRequest)
-    return broker.refuse(sent, ErrorCode.NONE if passes else code, context, text)
+    """The response of a broker that is not the coordinator any more, or that loads its log."""
+    sent = request(0, "", order, context)
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        return broker.refuse_while_loading(sent, context)
+    return broker.refuse(sent, code, context, "the coordinator is another broker")
 
 
 def _ask_commit(before: Coordinator, body: OffsetCommitRequest, answer: Answer | None, context: Context) -> list[str]:
