@@ -709,32 +709,25 @@ def fill() -> bool:
 
 def load() -> bool:
     """The weak spot that only a broker shows which loads its log anew (W36)."""
-    with _node(loading.SETTINGS) as (node, topics), tempfile.TemporaryDirectory() as folder:
-        second = Node(Path(folder), loading.SETTINGS, joins=node)
-        try:
-            second.start()
-            of_both = (CreatableReplicaAssignment(0, (2, 1)),)
-            topics.connection.call(CreateTopicsRequest((CreatableTopic(OFFSETS_TOPIC, -1, -1, of_both),)))
-            group, address = f"confirm-W36-{uuid.uuid4().hex[:8]}", ("127.0.0.1", second.port)
-            topics.ensure(group, loading.PARTITIONS)
-            wait_for_coordinator(address, group)
-            print("W36  a broker that loads its log anew answers SyncGroup with an error that clients do not expect")
+    with _node(loading.SETTINGS) as (first, topics), _node(loading.SETTINGS, first) as (second, of_second):
+        both = (CreatableReplicaAssignment(0, (2, 1)),)
+        topics.connection.call(CreateTopicsRequest((CreatableTopic(OFFSETS_TOPIC, -1, -1, both),)))
+        group = _new_group("W36", _address(of_second), topics, loading.PARTITIONS)
+        print("W36  a broker that loads its log anew answers SyncGroup with an error that clients do not expect")
 
-            def take_turns() -> None:
-                second.stand_still(loading.STANDS_STILL_S)
-                loading.elect_preferred(_address(topics), OFFSETS_TOPIC)
+        def take_turns() -> None:
+            second.stand_still(loading.STANDS_STILL_S)
+            loading.elect_preferred(_address(topics), OFFSETS_TOPIC)
 
-            member, other = (Connection(*address, name, PATIENCE_S) for name in ("member", "other"))
-            return _show(*loading.confirm_loading(member, other, group, group, take_turns))
-        finally:
-            second.stop()
+        member = Connection(*_address(of_second), "member", PATIENCE_S)
+        return _show(*loading.confirm_loading(member, of_second.connection, group, take_turns))
 
 
 @contextmanager
-def _node(configs: Mapping[str, str]) -> Iterator[tuple[Node, Topics]]:
-    """A broker of its own, which can be started again."""
+def _node(configs: Mapping[str, str], joins: Node | None = None) -> Iterator[tuple[Node, Topics]]:
+    """A broker of its own, which can be started again, or the second one of that one's cluster."""
     with tempfile.TemporaryDirectory() as folder:
-        node = Node(Path(folder), configs)
+        node = Node(Path(folder), configs, joins)
         try:
             node.start()
             yield node, Topics(Connection("127.0.0.1", node.port, "confirm", PATIENCE_S))

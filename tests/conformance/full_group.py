@@ -26,20 +26,15 @@ PROTOCOL = JoinGroupRequestProtocol("range", b"")
 
 def confirm_full(first: Connection, second: Connection, group: str) -> tuple[bool, list[str]]:
     """Whether a member that rejoins waits for its rebalance timeout though the other one is refused at once."""
-    ids = [_join(one, group, "").member_id for one in (first, second)]
-    generation = _join(first, group, ids[0]).generation_id
-    assigns = (SyncGroupRequestAssignment(ids[0], b""),)
-    first.call(
-        SyncGroupRequest(
-            group, generation, ids[0], protocol_type="consumer", protocol_name="range", assignments=assigns
-        )
-    )
+    ids = [join(one, group, "").member_id for one in (first, second)]
+    generation = join(first, group, ids[0]).generation_id
+    sync(first, group, generation, ids[0])
     answered: list[tuple[float, JoinGroupResponse]] = []
     began = time.monotonic()
-    rejoins = threading.Thread(target=lambda: answered.append((time.monotonic(), _join(first, group, ids[0]))))
+    rejoins = threading.Thread(target=lambda: answered.append((time.monotonic(), join(first, group, ids[0]))))
     rejoins.start()
     time.sleep(1)
-    refusal, refused_s = ErrorCode(_join(second, group, ids[1]).error_code), time.monotonic() - began
+    refusal, refused_s = ErrorCode(join(second, group, ids[1]).error_code), time.monotonic() - began
     rejoins.join()
     waited_s = time.monotonic() - began
     lines = [f"the second member: {refusal.name} after {refused_s:.1f} s; the first one waits for {waited_s:.1f} s"]
@@ -47,9 +42,19 @@ def confirm_full(first: Connection, second: Connection, group: str) -> tuple[boo
     return is_refused and waited_s >= REBALANCE_MS / 1000, lines
 
 
-def _join(connection: Connection, group: str, member_id: str) -> JoinGroupResponse:
+def join(connection: Connection, group: str, member_id: str) -> JoinGroupResponse:
+    """The answer to a JoinGroup of a member."""
     request = JoinGroupRequest(
         group, SESSION_MS, REBALANCE_MS, member_id, protocol_type="consumer", protocols=(PROTOCOL,)
     )
     response: JoinGroupResponse = connection.call(request)
     return response
+
+
+def sync(connection: Connection, group: str, generation: int, member_id: str) -> ErrorCode:
+    """The answer to a SyncGroup of a leader that assigns itself nothing."""
+    assigns = (SyncGroupRequestAssignment(member_id, b""),)
+    request = SyncGroupRequest(
+        group, generation, member_id, protocol_type="consumer", protocol_name="range", assignments=assigns
+    )
+    return ErrorCode(connection.call(request).error_code)

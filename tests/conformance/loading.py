@@ -11,18 +11,14 @@ from collections.abc import Callable
 
 from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient
+from full_group import join, sync
 
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     DescribeGroupsRequest,
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
 )
 from fsm.wire.connection import Connection
 
@@ -35,49 +31,39 @@ SETTINGS = {
 STANDS_STILL_S = 6.0
 PARTITIONS, COMMITS = 500, 400
 """Of the topic whose offsets are committed, so that there is something to load."""
-TIMEOUT_MS, WATCHING_S = 45_000, 30.0
-PROTOCOL = JoinGroupRequestProtocol("range", b"")
+WATCHING_S = 30.0
 
 
 def confirm_loading(
-    member: Connection, other: Connection, group: str, topic: str, take_turns: Callable[[], None]
+    member: Connection, other: Connection, group: str, take_turns: Callable[[], None]
 ) -> tuple[bool, list[str]]:
-    """Whether a member of a new generation is told COORDINATOR_LOAD_IN_PROGRESS by the broker that it has joined."""
+    """Whether a member of a new generation is told COORDINATOR_LOAD_IN_PROGRESS by the broker that it has joined.
+
+    There is a topic of the group's name; another group commits the offsets.
+    """
     offsets = tuple(OffsetCommitRequestPartition(number, 1) for number in range(PARTITIONS))
+    commit = OffsetCommitRequest(f"{group}-others", topics=(OffsetCommitRequestTopic(group, partitions=offsets),))
     for _ in range(COMMITS):
-        other.call(
-            OffsetCommitRequest(f"{group}-others", topics=(OffsetCommitRequestTopic(topic, partitions=offsets),))
-        )
-    joined = _join(member, group, _join(member, group, "").member_id)
+        other.call(commit)
+    joined = join(member, group, join(member, group, "").member_id)
     take_turns()
     until, codes = time.monotonic() + WATCHING_S, [ErrorCode.NONE]
     while codes[-1] is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and time.monotonic() < until:
         code = ErrorCode(other.call(DescribeGroupsRequest((group,))).groups[0].error_code)
         codes += [code] if code is not codes[-1] else []
-    member_id = joined.member_id
-    assigns = (SyncGroupRequestAssignment(member_id, b""),)
-    sync = SyncGroupRequest(
-        group, joined.generation_id, member_id, protocol_type="consumer", protocol_name="range", assignments=assigns
-    )
-    refusal = ErrorCode(member.call(sync).error_code)
-    seen = ", then ".join(one.name for one in codes[1:])
-    lines = [f"it joined; another broker leads for a while; then DescribeGroups is told {seen}"]
-    return refusal is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [*lines, f"the answer to its SyncGroup: {refusal.name}"]
-
-
-def _join(connection: Connection, group: str, member_id: str) -> JoinGroupResponse:
-    request = JoinGroupRequest(
-        group, TIMEOUT_MS, TIMEOUT_MS, member_id, protocol_type="consumer", protocols=(PROTOCOL,)
-    )
-    response: JoinGroupResponse = connection.call(request)
-    return response
+    refusal = sync(member, group, joined.generation_id, joined.member_id)
+    seen = ", then ".join(one.name for one in codes[1:]) or "nothing new"
+    return refusal is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [
+        f"it joined; another broker leads for a while; then DescribeGroups is told {seen}",
+        f"the answer to its SyncGroup: {refusal.name}",
+    ]
 
 
 def elect_preferred(address: tuple[str, int], topic: str) -> None:
-    """Makes the first replica of the topic's partition its leader, as soon as it is in sync."""
+    """Makes the first replica of the topic's partition its leader, as soon as it is in sync. Raises `TimeoutError`."""
     admin = AdminClient({"bootstrap.servers": f"{address[0]}:{address[1]}"})
     one, until = TopicPartition(topic, 0), time.monotonic() + WATCHING_S
-    while time.monotonic() < until:
-        if admin.elect_leaders(ElectionType.PREFERRED, [one]).result(WATCHING_S)[one] is None:
-            return
+    while admin.elect_leaders(ElectionType.PREFERRED, [one]).result(WATCHING_S)[one] is not None:
+        if time.monotonic() > until:
+            raise TimeoutError(f"{topic} has no preferred leader after {WATCHING_S:.0f} s")
         time.sleep(0.2)
