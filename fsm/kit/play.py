@@ -7,6 +7,7 @@ each (`exited`).
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -77,23 +78,28 @@ def serve(scenario: Scenario) -> Served:
     )
 
 
-class Place:
-    """The brokers of a scenario, and the events that it may cause."""
+class Place(ABC):
+    """The brokers of a scenario, and the events that it may cause.
+
+    A scenario with an event that its place does not have, which raises `NotImplementedError`, is left out.
+    """
 
     rules: list[Rule]
     """The rules for requests, from now on."""
 
+    @abstractmethod
     def clock(self) -> float:
         """Epoch milliseconds."""
-        raise NotImplementedError
 
+    @abstractmethod
     def describe(self) -> Any:
         """The group as a broker describes it; None if there is none."""
 
+    @abstractmethod
     def topics(self) -> Iterable[Sequence[Any]]:
         """The name, id and partition count of each topic."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def change_topic(self, name: str, partitions: int) -> None:
         """Creates a topic, adds partitions to it, or deletes it (0)."""
 

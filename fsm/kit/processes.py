@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import signal
+from abc import abstractmethod
 from asyncio.subprocess import PIPE
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -116,16 +117,17 @@ def _object(line: str) -> Mapping[str, Any] | None:
 class Place(play.Place):
     """A context in which brokers listen on sockets."""
 
+    @abstractmethod
     async def __aenter__(self) -> Self:
         """Starts the brokers."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def __aexit__(self, *_: object) -> None:
         """Stops the brokers."""
 
+    @abstractmethod
     def open_door(self, client: str) -> str:
         """Opens an address of the brokers for this client alone."""
-        raise NotImplementedError
 
 
 Record = Callable[[Exchange | Note], None]
